@@ -32,6 +32,7 @@ SKIPS: tuple[Unit, ...] = (
 )  # fmt: skip
 UNLIKE: tuple[Unit, ...] = (("linear", 8, 96), TANH, ("linear", 96, 24), TANH, ("linear", 24, 12), ("linear", 12, 12))
 ALIKE: tuple[Unit, ...] = (("linear", 24, 24), TANH) * 5 + (("linear", 24, 24),)
+BLOCKS: tuple[Unit, ...] = (("block", 24, 24), TANH) * 2 + (("linear", 24, 24),)
 
 
 def cases(draw: Draw) -> Iterator[Case]:
@@ -48,8 +49,8 @@ def cases(draw: Draw) -> Iterator[Case]:
         yield _case(draw, "shards", n, UNLIKE, steps=2)
     for n in (3, 4):
         yield _case(draw, "peak", n, ALIKE, steps=2, watched=True, lr=0.0)
-    for n in (2, 4):
-        yield _case(draw, "budget", n, ALIKE)
+    for n, units in ((2, ALIKE), (4, ALIKE), (4, BLOCKS)):
+        yield _case(draw, "budget", n, units)
     for n in (2, 3):
         yield _case(draw, "state_dict", n, ODD, by="save", offset=5)
     yield _case(draw, "state_dict", 4, ALIKE, steps=2, by="state_and_on", watched=True, lr=0.0)

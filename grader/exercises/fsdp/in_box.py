@@ -9,7 +9,7 @@ import contextlib
 import ctypes
 import gc
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -91,7 +91,9 @@ class _Turned(_Block):
 
 
 class _Gain(nn.Module):  # type: ignore[misc]
-    """One factor a feature, and a buffer of integers."""
+    """One factor a feature, and a buffer of integers that counts forward passes where no unit goes forward twice."""
+
+    counting: ClassVar[set[int]] = set()  # ranks on which it does
 
     def __init__(self, features: int) -> None:
         super().__init__()
@@ -99,6 +101,8 @@ class _Gain(nn.Module):  # type: ignore[misc]
         self.register_buffer("version", torch.zeros((), dtype=torch.int64))
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if dist.get_rank() in self.counting:
+            self.version.add_(1)
         return x * self.gain
 
 
@@ -176,11 +180,16 @@ def train(
 def save(
     make: Any, spec: dict[str, Any], values: dict[str, torch.Tensor], x: torch.Tensor, y: torch.Tensor
 ) -> dict[str, Any]:
-    """The whole state before the first step and before the last, and the outputs of every step."""
+    """The whole state before the first step and before the last, when buffers have counted some forward passes, and
+    the outputs of every step."""
     model = make(_module(spec, values))
     first = _copied(model.full_state_dict())
     trainer = _Trainer(model, spec)
     outputs = [trainer.step(inputs, targets) for inputs, targets in zip(x[:-1], y[:-1], strict=True)]
+    _Gain.counting.add(dist.get_rank())
+    for _ in range(spec["evaluated"]):
+        trainer.evaluate(x[0])
+    _Gain.counting.discard(dist.get_rank())
     last = _copied(model.full_state_dict())
     outputs.append(trainer.step(x[-1], y[-1]))
     return {"first": first, "last": last, "outputs": torch.stack(outputs), "bare": trainer.bare}

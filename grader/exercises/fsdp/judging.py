@@ -11,7 +11,7 @@ import numpy as np
 from grader import says, tally
 from grader.exercises.common import checks, plain
 from grader.exercises.fsdp import training
-from grader.exercises.fsdp.training import NOT_SAVED, Array, Job
+from grader.exercises.fsdp.training import EVALUATED, NOT_SAVED, Array, Job
 from grader.ranks.program import CallResult, Strided
 from grader.trace.events import Operation
 from grader.verdict import Kind
@@ -247,7 +247,7 @@ def _many(operations: list[Operation], times: float) -> str:
     gathers = any("gather" in op.name for op in operations)
     if gathers and any(op.name.startswith(("broadcast", "scatter")) for op in operations):
         return f"{budget} After an all-gather every rank has the unit. Do not send it again."
-    if times > 1.9:
+    if times > 1.9 or all("gather" in op.name or op.name.startswith("reduce_scatter") for op in operations):
         return f"{budget} Gather a unit at most once for each pass."
     return f"{budget} Send nothing else."
 
@@ -265,10 +265,11 @@ def state(bench: RankBench, case: Case, result: CallResult) -> None:
         _freed_again(bench, case, result)
         return
     after = training.trained(job).values
+    counted = {name: np.asarray(value + EVALUATED) for name, value in job.values.items() if training.is_count(name)}
     for rank in range(case.ranks):
         for field, step in (("first", 0), ("last", job.steps - 1)):
             when = f"after {step} steps" if step else "before the first step"
-            wrong = _wrong_state(job, checks.field(result, rank, field), after[step], after)
+            wrong = _wrong_state(job, checks.field(result, rank, field), after[step] | (counted if step else {}), after)
             if wrong:
                 if step and wrong.startswith("has a wrong"):  # of parameters that were trained wrongly
                     with checks.not_about(WRONG):
@@ -336,6 +337,8 @@ def _wrong_names(missing: list[str], more: list[str]) -> str:
 
 
 def _state_habit(got: Array, name: str, right: dict[str, Array], history: list[dict[str, Array]]) -> str:
+    if training.is_count(name) and np.array_equal(got, history[0][name]):
+        return f". It is still {int(got)}, although {EVALUATED} forward passes have changed it. Buffers change: take each from the module when the state is asked for."
     if not right[name].shape or not got.any():
         return ". Every element is zero: fill the tensor before you return it." if not got.any() else "."
     for number, values in enumerate(history):

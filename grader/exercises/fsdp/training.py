@@ -16,6 +16,7 @@ Values = dict[str, Array]
 Unit = tuple[Any, ...]  # its kind and its sizes: ("linear", 7, 13)
 
 NOT_SAVED = "shift"  # a buffer that is not persistent
+EVALUATED = 2  # forward passes that buffers count, before the last whole state
 BUFFERS = ("scale", NOT_SAVED, "version", "offset")
 
 
@@ -81,11 +82,17 @@ class Job:
             "units": [list(unit) for unit in self.units], "names": self.names, "skips": self.skips,
             "double": self.double,
             "allowed": self.allowed_bytes if self.watched else 0, "lr": self.lr, "momentum": self.momentum,
+            "evaluated": EVALUATED,
         }  # fmt: skip
 
 
 def is_parameter(name: str) -> bool:
     return name.rpartition(".")[2] not in BUFFERS
+
+
+def is_count(name: str) -> bool:
+    """Whether it is a buffer that counts forward passes."""
+    return name.rpartition(".")[2] == "version"
 
 
 def places(count: int, skips: bool) -> list[str]:
@@ -116,7 +123,7 @@ def fresh(
     made: Values = {}
     for place, unit in zip(places(len(units), skips), units, strict=True):
         for name, shape in shapes(unit).items():
-            if name == "version":
+            if is_count(name):
                 made[f"{place}.{name}"] = np.asarray(generator.integers(1, 1000))
                 continue
             spread = 0.8 / np.sqrt(shape[1]) if len(shape) == 2 else 0.2

@@ -53,7 +53,7 @@ class Unit:
 
     def _forward_is_over(self, module: nn.Module, args: Any, out: torch.Tensor) -> None:
         self.free()
-        self.forward_over = True
+        self.forward_over = out.requires_grad  # no backward pass follows one under torch.no_grad()
         if out.requires_grad:
             out.register_hook(lambda grad: self.gather())  # called when the backward pass arrives here
 
