@@ -179,7 +179,7 @@ class Follow(Words):
                     f"It begins anew in this step, so block {slot // size} was free, and is taken twice: for a prefix "
                     "that it held before, and for new tokens. Forget a block's prefix when you free the block"
                     if stale
-                    else f"Take another block for each {size} positions"
+                    else self._given_twice(slot // size)
                 )
                 raise self.stop("reads", text, one.number)
             text = (

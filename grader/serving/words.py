@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from grader.says import counted
+from grader.says import counted, listed
 from grader.serving.frames import Frame, Live, Part, Written
 from grader.serving.run import Progress, Trace
+
+FREED = "Do not free a block before every request that uses it is over or preempted, and free it only once"
 
 
 class Words:
@@ -15,6 +17,7 @@ class Words:
 
     trace: Trace
     progress: Progress
+    frames: list[Frame]
     live: dict[int, Live]
     slots: dict[int, Written]
     overwritten: dict[int, list[Written]]
@@ -131,9 +134,18 @@ class Words:
     def _how_shared(self, one: Live, two: Live) -> str:
         same = common(one.known, two.known)
         whole = same // self.trace.block_size
-        if whole:
-            return f"Their first {same} tokens are equal, so at most {whole} whole blocks can be shared"
-        return "Give a block to one request only, until nobody needs it"
+        if not same:
+            return f"Their first tokens differ, so they can share no block. {FREED}"
+        shared = f"at most {whole} whole blocks can be shared" if whole else "they can share no whole block"
+        return f"They begin with {counted(same, 'equal token')}, so {shared}. {FREED}"
+
+    def _given_twice(self, block: int) -> str:
+        """What to do where a request was given a block twice: which requests shared it before, if any did."""
+        for frame in reversed(self.frames[:-1]):
+            users = [self.live[part.request].label for part in frame.parts if block in part.table]
+            if len(users) > 1:
+                return f"In step {frame.step}, {listed(users)} used this block together. {FREED}"
+        return f"Take another block for each {self.trace.block_size} positions, and free a block only once"
 
     def _wrong(self, frame: Frame, one: Live, part: Part, position: int, slot: int) -> str:
         size = self.trace.block_size
@@ -160,8 +172,7 @@ class Words:
                     f"{one.title} begins anew in step {frame.step}, so its blocks were free. Forget a block's prefix "
                     "when you free the block"
                     if part.again
-                    else "Do not free a block before every request that uses it is over or preempted, and free it only "
-                    "once"
+                    else FREED
                 )
             return text
         if wrote is not None:
@@ -172,9 +183,7 @@ class Words:
             return (
                 f"{text}Before, the slot held position {position} of {self._name(had[-1].request, one)}, whose "
                 f"tokens are "
-                f"the same up to there, so the block was shared. {self.live[held.request].title} overwrote it. Do "
-                f"not free a "
-                "block before every request that uses it is over or preempted, and free it only once"
+                f"the same up to there, so the block was shared. {self.live[held.request].title} overwrote it. {FREED}"
             )
         if held is not None and held.request != one.number:
             other = self.live[held.request]
