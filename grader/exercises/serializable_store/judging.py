@@ -108,10 +108,17 @@ class Judging(History):
             if delays > DELAYS + 1e-6:
                 text = (
                     f"{self.label(asked)} took {delays:.3g} one-way delays of 10 ms from request to answer, and {DELAYS} are allowed: one "
-                    "from the client, two round trips between nodes, and one back. Ask all owners at the same time, and let a "
-                    "transaction that only reads answer as soon as its reads are known to be of one moment."
+                    "from the client, two round trips between nodes, and one back. "
                 )
-                return self.broken("too_many_rounds", text, asked, expected="<= 6", got=f"{delays:.3g}", why=False)
+                met = next((other for other in self.asked if other is not asked and _met(other, asked)), None)
+                text += (
+                    f"{self.label(met)} was under way at the same time and also only reads. Two transactions that only read must "
+                    "not wait for each other, and neither may make the other start over."
+                    if met
+                    else "Ask all owners at the same time, and let a transaction that only reads answer as soon as its reads are "
+                    "known to be of one moment."
+                )
+                return self.broken("too_many_rounds", text, met, asked, expected="<= 6", got=f"{delays:.3g}", why=False)
         return None
 
     # ---- contention
@@ -177,6 +184,13 @@ class Judging(History):
                         "wrong_result", text, asked, expected=f"{lists.get(key, [])}", got=f"{given[2]}", why=False
                     )
         return None
+
+
+def _met(other: Asked, asked: Asked) -> bool:
+    """Whether a request that only reads was open at the same time as this one, and shares a key with it."""
+    ops, keys = other.ask.body["txn"], {key for _, key, _ in asked.ask.body["txn"]}
+    together = other.sent < (asked.answered or 0.0) and (other.answered is None or other.answered > asked.sent)
+    return together and all(f == "r" for f, _, _ in ops) and any(key in keys for _, key, _ in ops)
 
 
 def _answers(number: object, sent: Sent) -> bool:
