@@ -8,13 +8,14 @@ the server's history, whatever messages it was made of.
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from grader import tally
+from grader import says, tally
 from grader.exercises.common import checks, plain
 from grader.lost import Lost
 from grader.ranks.program import CallResult, Strided
@@ -163,8 +164,11 @@ def _calls(bench: RankBench, group: str) -> Iterator[tuple[Case, CallResult, Arr
         if not lost.diagnosis.message.startswith(asked) or lost.picture is None:
             raise
         told = f"With {lost.picture.case.label}: {lost.diagnosis.message.removeprefix(asked)}"
-        advice = _of_a_death(lost.picture.case.expected.plan, told, lost.picture.run.trace)
-        raise Lost(replace(lost.diagnosis, message=f"{told} {advice}"), lost.picture) from None
+        trace, line = lost.picture.run.trace, lost.diagnosis.line
+        advice = _of_a_death(lost.picture.case.expected.plan, told, trace)
+        if "Rank 0 waits" in told:  # the others wait because of it
+            line = trace.operations(0)[-1].wait_line or line
+        raise Lost(replace(lost.diagnosis, message=f"{told} {advice}", line=line), lost.picture) from None
 
 
 def _of_a_death(plan: Plan, told: str, trace: Trace) -> str:
@@ -180,6 +184,14 @@ def _of_a_death(plan: Plan, told: str, trace: Trace) -> str:
         return f"A receive from any source then raises RuntimeError once. Catch it, drop that worker and go on.{whole}"
     if "Rank 0 raised" in told:
         return "That was after the RuntimeError that names the dead worker. Drop exactly that worker, and go on."
+    waiting = [rank for rank in plan.live if any(not op.done for op in trace.operations(rank)[-1:])]
+    received_of = Counter(send.rank for send, recv in trace.messages if recv.rank == 0 and recv.done)
+    receives = any(op.receives for op in trace.operations(0)[-1:])
+    if waiting and receives and all(received_of[rank] == trace.messages_sent(rank) for rank in waiting):
+        return (
+            f"Rank 0 has received every message of {says.names(waiting)}, and now waits for another one, which no worker will "
+            f"send. Answer {says.names(waiting)} before you receive again.{whole}"
+        )
     return (
         "Rank 0 received the RuntimeError that names the dead worker, and then waited again. Wait only for workers that "
         f"are alive and still have to contribute gradients.{whole}"
