@@ -22,6 +22,7 @@ from grader.worlds.ranks import Outcome, RankBench
 NEAR, FLOOR = 1e-5, 0.1  # relative to the greatest magnitude of the tensor, or to this where that is less
 ALIKE = 1e-4  # how near a result is to a mistake's that is named
 WRONG = "the outputs are wrong"  # why a check about something else does not judge
+BEFORE = "The outputs of all earlier steps were right. Check also what forward() keeps from one call to the next."
 NAMES = ("first weight", "first bias", "second weight", "second bias")
 
 
@@ -151,7 +152,8 @@ def _why_output(found: Found, step: int, gots: list[Array | None], rank: int, to
             if other.any() and _alike(got[token], other) and (owner, place) != (rank, token):
                 whose = f"token {place}" if owner == rank else f"rank {owner}'s token {place}"
                 return f"This is the output of {whose}. Put the rows back in the order of the tokens."
-    return _token(layer, batch, at, got[token])
+    told = _token(layer, batch, at, got[token])
+    return f"{told} {BEFORE}" if step else told
 
 
 def _token(layer: Layer, batch: Batch, at: int, got: Array) -> str:
@@ -174,7 +176,13 @@ def _token(layer: Layer, batch: Batch, at: int, got: Array) -> str:
         )
     now, right = (says.listed([f"{part:.3g}" for part in np.where(np.abs(each) < 1e-4, 0.0, each)]) for each in held)
     whose, they = ("Their outputs", "They") if layer.k > 1 else ("The expert's output", "It")
-    return f"{told} {whose} count{'s' * (layer.k == 1)} {now} times in the token's output. {they} should count {right} times."
+    told += (
+        f" {whose} count{'s' * (layer.k == 1)} {now} times in the token's output. {they} should count {right} times."
+    )
+    alone = [expert for expert, part in zip(chosen, held[0], strict=True) if abs(part - held[1].sum()) < ALIKE]
+    if layer.k > 1 and len(alone) == 1 and np.count_nonzero(np.abs(held[0]) > ALIKE) == 1:
+        told += f" This is what comes out if {alone[0]} computes all rows of this token."
+    return told
 
 
 # ---- gradients
