@@ -65,7 +65,7 @@ def _steady(bench: RankBench) -> Iterator[tuple[Case, CallResult, int, Stretch, 
 
 def collectives(bench: RankBench) -> Outcome:
     """Collectives per step: one for each bucket, and one more."""
-    for case, _, rank, _, posted in _steady(bench):
+    for case, _, rank, step, posted in _steady(bench):
         job: Job = case.expected
         bucket = job.bucket_bytes or 25 * 2**20
         allowed = -(-job.gradient_bytes // bucket) + 1
@@ -79,7 +79,14 @@ def collectives(bench: RankBench) -> Outcome:
             habit = ""
             if count >= len(job.trained):
                 habit = f" There are {len(job.trained)} parameters: flatten the gradients of a bucket into one tensor."
-            elif all(op.size <= bucket for op in posted):
+            elif first := next(
+                (op for op in posted if op.name == "broadcast" and op.posted < min(step.layers, default=0)), None
+            ):
+                habit = (
+                    f" One of them is a broadcast of {first.size:,} bytes (line {first.line}), before the backward pass. "
+                    "Broadcast parameters and buffers at construction, and never again."
+                )
+            elif all(op.size <= bucket for op in posted) and max(op.size for op in posted) < job.gradient_bytes:
                 habit = (
                     f" No collective has more than {bucket:,} bytes. Fill a bucket until it has bucket_bytes or more."
                 )
