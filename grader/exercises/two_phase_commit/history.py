@@ -93,7 +93,10 @@ TELL = (
     "after a restart the coordinator goes on from its disk. Tell each decision to every participant that has not "
     "confirmed it, and decide each open transaction."
 )
-LAST = "when all nodes crash at once, only their disks are left. Tell a client only what follows from the disks."
+LAST = (
+    "when all nodes crash at once, only their disks are left. Tell a client only what follows from the disks, and keep "
+    "it on disk from then on."
+)
 RECOVER = (
     "after a restart a participant goes on from its disk. A yes without an outcome is still a promise: keep its keys "
     "locked, and ask for the outcome."

@@ -10,8 +10,8 @@ from typing import Any
 
 from grader.exercises.two_phase_commit import history
 from grader.exercises.two_phase_commit.history import COORDINATOR, DECIDED, OUTCOMES, PROMPT, History, Read, Txn
-from grader.nodes.runs import same
-from grader.trace.story import Sent
+from grader.nodes.runs import place, same
+from grader.trace.story import Happened, Sent
 from grader.verdict import Diagnosis, Kind
 
 LOAD = 5  # transactions that begin while another one is open, from which on a diagnosis tells of them
@@ -302,11 +302,29 @@ class Judging(History):
                 "Commit only when every participant has voted yes."
             )
         else:
-            text += " Every participant must apply what is committed."
+            text += self._off_disk(read, json.dumps(txn.writes[read.node][read.key]))
+            text += " Every participant must apply what is committed, and keep it."
         return self.broken(
             kind, text, read.answer, sent, expected=json.dumps(txn.writes[read.node][read.key]),
             got=json.dumps(read.value), why=not silent,
         )  # fmt: skip
+
+    def _off_disk(self, read: Read, value: str) -> str:
+        """Which write took the last copy of a text off the node's disk; "" where none did, or where that is not known."""
+        had: set[str] = set()
+        gone: Happened | None = None
+        for event in self.story.events:
+            if event.what != "write" or event.node != read.node or event.at > read.sent or value[0] != '"':
+                continue
+            key, _, held = event.text.removesuffix(" deleted").partition(" = ")
+            if len(held) >= 200:  # cut short
+                return ""
+            before = bool(had)
+            had = had | {key} if value in held.replace("\\", "") else had - {key}
+            gone = None if had else event if before else gone
+        if gone is None:
+            return ""
+        return f" {read.node} had {value} on its disk until {gone.at:.2f} s, when a write{place(gone.line)} removed the last copy."
 
     def _is_settled(self, read: Read) -> bool:
         until = (read.answer.arrived if read.answer is not None else None) or read.sent
