@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from grader.exercises.cap_store.plans import AGREED, ODD
@@ -12,7 +12,7 @@ from grader.nodes import registers
 from grader.nodes.clients import Asked
 from grader.nodes.plan import Played
 from grader.nodes.registers import Operation, by_key
-from grader.nodes.runs import Run
+from grader.nodes.runs import Run, place
 from grader.says import at, listed
 
 FALSE = {json.dumps(value) for value in ODD if not value}  # what Python takes for false
@@ -128,6 +128,24 @@ def crashed(run: View, lost: Operation, crash: float) -> str:
     if all(len(each) < SHOWN for each in disk):
         text += f" Nothing that it wrote to disk by then held {lost.value}."
     return f"{text} A confirmed write replaces what it follows: write it, and the number that orders it, to disk before you answer."
+
+
+def overwritten(run: View, nodes: Sequence[str], newer: str, older: str, until: float) -> str:
+    """Which of these nodes put the older value over the newer one on its disk, the last time, and what to do."""
+    disk: dict[tuple[str, str], str] = {}
+    found = ""
+    for event in run.story.events if not {newer, older} & NONE else ():
+        if event.what != "write" or event.node not in nodes or event.at > until:
+            continue
+        key, _, text = event.text.partition(" = ")
+        text = text if len(text) < SHOWN else ""
+        if holds(disk.get((event.node, key), ""), newer) and holds(text, older) and not holds(text, newer):
+            found = (
+                f" {event.node} had {newer} on its disk, and at {at(event.at)}{place(event.line)} wrote {older} over it. Never "
+                "put an older value over a newer one, no matter which arrives last."
+            )
+        disk[event.node, key] = text
+    return found
 
 
 def forwarded(run: View, asked: Asked) -> bool:

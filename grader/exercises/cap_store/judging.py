@@ -15,6 +15,7 @@ from grader.exercises.cap_store.causes import (
     final,
     forwarded,
     holds,
+    overwritten,
     why_apart,
 )
 from grader.exercises.cap_store.plans import AGREED, PROMPT, SETTLED, START, TAKEN_OVER
@@ -152,7 +153,9 @@ def _why_stale(run: View, found: Conflict) -> str:
         return f" {where} {what} after it had heard only from {listed(sorted(heard))}. {_too_few(heard, size)}"
     if found.known.what == "read" and found.known.value == found.second.value and found.known.node != one.ask.node:
         return " A value that is read may be on a minority only. Write it to a majority before you answer the read."
-    return ""
+    return overwritten(run, run.names, found.second.value, found.stale.value, found.stale.end) or (
+        " The newer value must win at every node, and a read must ask a majority for it."
+    )
 
 
 def _too_few(heard: set[str], size: int) -> str:
@@ -346,6 +349,9 @@ def _lost(run: View, causes: Causes, read: Operation, lost: Operation) -> Diagno
     untold = empty(run, read.node, lost.value)
     if crashes:
         kind = "not_durable"
+    if over := overwritten(run, [lost.node], lost.value, read.value, read.end):
+        text += over
+    elif crashes:
         text += crashed(run, lost, crashes[0])
     elif untold:
         text += f" {untold}"
