@@ -13,6 +13,7 @@ from functools import partial
 from grader import tally
 from grader.exercise import Check, Draw, Exercise
 from grader.exercises.collectives.judging import Expected, barrier, case, judge, least_bytes, log2, twice
+from grader.exercises.collectives.moves import ROUNDED
 from grader.exercises.common import checks
 from grader.lost import Lost
 from grader.ranks.program import CallResult, Function
@@ -65,12 +66,24 @@ def cases(draw: Draw) -> Iterator[Case]:
 def _values(bench: RankBench, group: str) -> Iterator[tuple[Case, CallResult]]:
     """The calls of `group`, each found right. Raises Lost at the first that is not."""
     strict = group not in ("rounds", "bytes", "requests")
-    for each, result in bench.calls(group):
-        wrong = checks.forbidden(result) or judge(each, result, strict)
-        found = checks.blamed(wrong, result, "" if strict else each.function) or _too_little(each, result)
-        if found:
-            raise Lost(replace(found, file=bench.program.file), bench.outcome(each))
-        yield each, result
+    rounded: Lost | None = None  # on one rank, where the mean is the sum: more ranks may show another cause
+    try:
+        for each, result in bench.calls(group):
+            wrong = checks.forbidden(result) or judge(each, result, strict)
+            found = checks.blamed(wrong, result, "" if strict else each.function) or _too_little(each, result)
+            if found:
+                lost = Lost(replace(found, file=bench.program.file), bench.outcome(each))
+                if each.ranks > 1 or ROUNDED not in found.message:
+                    raise lost
+                rounded = rounded or lost
+            else:
+                yield each, result
+    except Lost as lost:
+        if rounded and lost.diagnosis.kind != rounded.diagnosis.kind:
+            raise rounded from None
+        raise
+    if rounded:
+        raise rounded
 
 
 def _size(each: Case) -> int:

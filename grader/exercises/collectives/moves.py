@@ -14,6 +14,7 @@ from grader.exercises.common.sums import Array
 from grader.ranks.program import Strided
 from grader.trace.events import RECV_ANY, Trace
 
+ROUNDED = "is right except for rounding"
 MOST_SUBSETS = 10  # ranks up to which every subset is tried to explain a wrong sum
 
 
@@ -111,7 +112,7 @@ def compare(what: str, value: Any, expected: Array, given: Given, rank: int) -> 
     differs = f"{place} is {array[first]!s} instead of {expected[first]!s}"
     texts = (f"{place} = {expected[first]!s}", f"{place} = {array[first]!s}")
     if _close(array, expected):
-        rounded = f"{what} is right except for rounding: {differs}. Keep the values in their own dtype all the way"
+        rounded = f"{what} {ROUNDED}: {differs}. Keep the values in their own dtype all the way"
         return Wrong(rounded, *texts)
     holds = given.describe(array, rank) or ("only zeros" if not array.any() else None)
     if holds:
