@@ -13,6 +13,7 @@ from grader.exercises.common import checks, plain
 from grader.exercises.common.checks import field
 from grader.exercises.pipeline.training import Array, Given, near, proportional
 from grader.ranks.program import CallResult, Strided
+from grader.trace.events import SEND, Operation, Trace
 from grader.worlds.cases import Case
 from grader.worlds.ranks import Outcome, RankBench
 
@@ -52,7 +53,7 @@ def values(bench: RankBench, group: str, same: Same = proportional) -> Iterator[
                 one, other = plain.apart(float(got[worst]), float(right[worst]))
                 what = (
                     f"With {case.label}: a gradient of rank {rank}'s stage is {one} instead of the whole model's "
-                    f"{other}. {_why(given, got, rank, behind)}"
+                    f"{other}. {_too_early(result.trace) or _why(given, got, rank, behind)}"
                 )
                 raise bench.lost(case, "wrong_result", what, rank, other, one)
             behind = got
@@ -73,6 +74,29 @@ def _gradient(bench: RankBench, case: Case, result: CallResult, rank: int) -> Ar
             raise bench.lost(case, "wrong_result", message, rank, "a gradient", plain.in_words(value))
         rows.append(value.view().astype(np.float64).reshape(-1))
     return np.concatenate(rows)
+
+
+def _too_early(trace: Trace) -> str:
+    """Which receive was waited for only after a message that needs one more receive; "" if none was. All that a stage
+    behind the first sends is computed from what it has received, one message from another."""
+    for rank in range(1, trace.ranks):
+        sent = received = 0
+        open_: list[Operation] = []
+        for what, op in trace.steps[rank]:
+            if what == "post" and op.receives:
+                open_.append(op)
+            elif what == "wait" and op in open_:
+                open_.remove(op)
+                received += 1
+            elif what == "post" and op.kind == SEND:
+                sent += 1
+                if sent > received and open_ and open_[0].wait_line:
+                    return (
+                        f"When rank {rank} sent its message {sent} (line {op.line}), it had waited for "
+                        f"{says.counted(received, 'receive')}. It waited for the receive of line {open_[0].line} only in line "
+                        f"{open_[0].wait_line}. Wait for each receive before its buffer is read."
+                    )
+    return ""
 
 
 def _why(given: Given, got: Array, rank: int, behind: Array | None) -> str:
