@@ -34,7 +34,10 @@ CHANGES = [["", 0], ["Zürich", 4], ["東京", 0], ["São Paulo", 2], ["Oslo", 3
            ["", 6], ["Zürich", 0], ["łódź", 0], ["Oslo", 1], ["São Paulo", 5]]  # fmt: skip
 BALANCED = [[["Oslo", 4], ["Bergen", 2], ["Oslo", -4], ["Bergen", -2]], [["Bergen", 3], ["Alta", 1], ["Alta", -1]],
             [["Alta", 6], ["Alta", -6], ["Bergen", 1]]]  # fmt: skip
-MIXED = [[["Oslo", None], ["Bergen", {"m": 3}], ["Oslo", "7"]], [["Oslo", 7], ["Bergen", {"m": 2}], ["Oslo", [0.5]]]]
+MIXED = [
+    [["Oslo", None], ["Bergen", {"m": 3}], ["Oslo", "7"]],
+    [["Oslo", 7], ["Alta", 9], ["Bergen", {"m": 2}], ["Oslo", [0.5]]],
+]
 
 
 # ---- what is given
@@ -105,6 +108,10 @@ def wrong(bench: JobBench, done: Done, why: str = "") -> Diagnosis | None:
     key = bad[0]
     text = f"{where}For {key!r} run() returned {_told(got[key])} instead of {_told(right[key])}"
     how = _how(got, right, bad) if done.job.functions[1] == "total" else ""
+    if [got[key]] == [
+        value for item in done.job.inputs for its, value in given.named(done.job.functions[0])(item) if its == key
+    ]:
+        how = "That is its only value. Call reduce_fn for every key, also for one with a single value."
     text += f" ({len(bad)} of {len(right)} keys are wrong). {how} {why}"
     return found("wrong_result", " ".join(text.split()), f"{key!r}: {_told(right[key])}", _told(got[key]))
 
