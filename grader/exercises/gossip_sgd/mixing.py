@@ -118,12 +118,16 @@ def mixing_mistakes(gossip: Gossip, number: int) -> Iterator[tuple[Array, str]]:
     matrix = gossip.matrices[number]
     n, own = len(matrix), np.diag(np.diag(matrix))
     yield np.eye(n), "The mix left the given tensors as they were. Change them in place, by what messages bring."
+    everybody = np.full((n, n), 1 / n)
+    if np.allclose(uniform(matrix), everybody):  # where all are neighbours, the next two mistakes give the same
+        said = "Each rank holds the plain mean of all ranks, without the weights. Multiply each value by its weight."
+        yield everybody, said
     yield (
         uniform(matrix),
         "Each rank holds the plain mean of itself and its neighbors, without the weights. Where ranks have different "
         "numbers of neighbors, that changes the mean over all ranks. Multiply each value by its weight.",
     )
-    yield np.full((n, n), 1 / n), "Each rank holds the mean over all ranks. Mix only the neighbors, each by its weight."
+    yield everybody, "Each rank holds the mean over all ranks. Mix only the neighbors, each by its weight."
     said = "Each rank added its own value unscaled. Multiply the own value by 1 - the sum of the weights."
     yield matrix - own + np.eye(n), said
     yield matrix - own, "Each rank's own value is missing. Add it, multiplied by 1 - the sum of the weights."
