@@ -69,7 +69,8 @@ def _right_losses(bench: RankBench, case: Case, result: CallResult) -> None:
     where = f"in step {step + 1} of {job.steps}"
     if job.other:
         before = len(job.tokens)
-        where += f" ({'before save' if step < before else f'step {step + 1 - before} after load'})"
+        saving = "before the first save" if step < training.FIRST_SAVE else "between the two saves"
+        where += f" ({saving if step < before else f'step {step + 1 - before} after load'})"
     message = (
         f"With {case.label}: {where}, rank {rank} returns a loss of {one}. One process on all ranks' tokens has "
         f"{other}. {_why(job, got, np.array(right), step)}"
@@ -129,11 +130,13 @@ def _why(job: Job, got: Array, right: Array, step: int) -> str:
         before = (
             f"The {'loss' if step == 1 else 'losses'} before {'is' if step == 1 else 'are'} right. " if step else ""
         )
-        saved = ", and this one has been saved before this step" if step >= training.FIRST_SAVE else ""
+        rule = "That must not"
+        if step >= training.FIRST_SAVE:
+            rule = "This model was saved after its first step. Neither may"
         return (
-            f"{before}If other checks lose points, fix these first. What is different here: a model for {named(job.other)} "
-            f"was laid out before the first step{saved}. That must not change how this model trains: keep what train_step "
-            "needs of a mesh on the model, not in a global variable."
+            f"{before}If other checks lose points, fix these first. Here a second model, for {named(job.other)}, was laid "
+            f"out before the first step. {rule} change how this model trains. Keep what train_step needs of a mesh on the "
+            "model, not in a global variable."
         )
     if step == 0:
         return "No parameter has been updated yet, so the forward pass or the mean over the tokens is at fault."
