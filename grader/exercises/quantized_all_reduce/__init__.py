@@ -6,7 +6,7 @@ Communication (Li et al. 2024); block scales as in FP8 training (DeepSeek-V3 202
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 
 import numpy as np
@@ -149,7 +149,7 @@ def _bytes(bench: RankBench, case: Case, job: Job, result: CallResult) -> None:
             message = (
                 f"With {case.label}: rank {rank} sent {sent[rank]:,} bytes, but at most {allowed:,} are allowed. That is "
                 f"{SHARE:g} times the {ring:,.0f} bytes of a ring of float32, and {HEADER:,} bytes a message. "
-                f"{_too_many(sent[rank], ring, job, n)}"
+                f"{_too_many(sent[rank], ring, job, n, _of_a_byte(result.trace.operations(rank)))}"
             )
             raise bench.lost(case, "too_many_bytes", message.strip(), rank, f"<= {allowed:,}", f"{sent[rank]:,}")
     least = (n - 1) * len(job.total)
@@ -183,13 +183,22 @@ def _messages(operation: Operation, n: int) -> int:
     return int(operation.kind == SEND)
 
 
-def _too_many(sent: float, ring: float, job: Job, n: int) -> str:
+def _of_a_byte(operations: Sequence[Operation]) -> bool:
+    """Whether most of what a rank sent has a data type of one byte. float8 is not known by its name."""
+    sends = [op for op in operations if op.kind == SEND or op.collective]
+    return 2 * sum(op.size for op in sends if op.dtype in ("", "uint8", "int8")) > sum(op.size for op in sends)
+
+
+def _too_many(sent: float, ring: float, job: Job, n: int, of_a_byte: bool) -> str:
     """What takes as many bytes."""
     codes = ring / ITEM
-    if sent >= 0.99 * ring:
+    if sent >= 0.99 * ring and not of_a_byte:
         return "It sent at least as much as an all-reduce of float32 values would. Send codes of one byte."
     if n > 2 and sent >= 0.99 * (n - 1) * len(job.total):
-        return "That is enough to send the codes of its whole tensor to every rank. Send each rank only its own shard."
+        return (
+            "That many bytes are enough to send the codes of the whole tensor to every other rank. Send each rank only the "
+            "codes of the shard that it adds up."
+        )
     per_block = (sent - codes) / (codes / job.block)
     if 0 < per_block <= job.block / 2:
         return f"Codes take {codes:,.0f} bytes of it. The rest is {per_block:.3g} bytes a block, and a float32 scale has 4."
