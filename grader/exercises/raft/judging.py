@@ -202,6 +202,13 @@ def _gone_or_stale(
                 "Check that a new leader commits an entry of its own term before it answers a read, and that no node "
                 f"removes a confirmed entry. {why}"
             )
+            if again[0].value == newest.value and _had_it(sim, read, again[0]):
+                what, node = "A read missed a confirmed write", _answerer(read)
+                why = (
+                    f"A later read, which {node} answered at {again[0].end:.3f} s, found {cut(newest.value, 40)}. No message "
+                    f"that reached {node} in between held it, so {node} had it all the time. A new leader must commit an "
+                    "entry of its own term, and apply all that is committed, before it answers a read (section 8)."
+                )
         body, wrote, found = newest.asked.ask.body, cut(newest.value, 40), cut(read.value, 40)
         return bench.found(
             "not_durable" if gone else "not_linearizable",
@@ -211,6 +218,15 @@ def _gone_or_stale(
             read.asked.reply.line if read.asked.reply else None, wrote, found,
         )  # fmt: skip
     return None
+
+
+def _had_it(sim: Simulation, read: Operation, later: Operation) -> bool:
+    """Whether the node that answered both reads had what the later one found at the first, too: no message brought it."""
+    first, last, value = read.asked.reply, later.asked.reply, later.value.strip('"')
+    return first is not None and last is not None and first.src == last.src and not any(
+        sent.dst == first.src and sent.holds(value) and sent.arrived is not None and first.sent <= sent.arrived <= last.sent
+        for sent in sim.story.sent
+    )  # fmt: skip
 
 
 SOON = 0.2  # seconds after a restart in which a lease that was acknowledged before may last
@@ -257,7 +273,7 @@ def _cut_off(sim: Simulation, write: Operation) -> str:
 
 
 def _not_older(source: Operation | None, write: Operation) -> bool:
-    return source is not None and (source is write or source.end >= write.start)
+    return source is not None and (source is write or source.end > write.start)
 
 
 def _answerer(one: Operation) -> str:
