@@ -19,6 +19,7 @@ from grader.exercises.disaggregated_serving.given import Array, Given, Plan, Req
 from grader.lost import Lost
 from grader.ranks.program import CallResult, Strided
 from grader.says import counted, listed, names
+from grader.trace.events import Trace
 from grader.verdict import Diagnosis
 from grader.worlds.cases import Case
 from grader.worlds.ranks import RankBench
@@ -109,10 +110,28 @@ def _of_a_death(loss: Lost) -> Lost:
         advice = " This happens only where a decoder dies."
     else:
         advice = (
-            " Find out who should have sent the message that each of these ranks waits for. Ranks may return only when "
-            "living ranks have decoded all requests, and nobody still sends to them or waits for them."
+            f"{_decoded_by_then(case, loss.picture.trace)} Ranks may return only when living ranks have decoded all "
+            "requests, and nobody still sends to them or waits for them."
         )
     return Lost(replace(loss.diagnosis, message=told + advice), loss.picture)
+
+
+def _decoded_by_then(case: Case, trace: Trace) -> str:
+    """Which requests living decoders had decoded when a run ended badly, and what to look for."""
+    given: Given = case.expected
+    done = {each.request for each in _passes(given, trace) if each.layer < 0 and each.rank in given.plan.living}
+    left = [request for request in given.requests if request not in done]
+    if trace.virtual and not left:
+        return (
+            f" Living decoders had decoded all {len(done)} requests by then. Check how each rank learns that, and whether "
+            "it still knows it after it has heard of the death."
+        )
+    look = " Find out who should have sent the message that each of these ranks waits for."
+    return (
+        f" No living decoder had decoded request{'s' * (len(left) > 1)} {listed(left)}.{look}"
+        if trace.virtual
+        else look
+    )
 
 
 # ---- reading
@@ -136,17 +155,22 @@ def _found(bench: RankBench, case: Case, result: CallResult) -> Served:
             request = _id(bench, case, rank, pair)
             returned[rank][request] = _listed(bench, case, rank, request, pair[1])
         seen[rank] = _seen(checks.field(result, rank, "seen"))
+    passes = _passes(case.expected, result.trace)
+    prefills = [each for each in passes if each.layer >= 0 and each.rank in plan.prefilling]
+    decodes = [each for each in passes if each.layer < 0 and each.rank in plan.decoding]
+    return Served(returned, seen, prefills, decodes)
+
+
+def _passes(given: Given, trace: Trace) -> list[Pass]:
+    """When ranks computed, in order."""
     passes = []
-    for span in result.trace.spans:
+    for span in trace.spans:
         name = _PASS.fullmatch(span.name)
         if name is not None and span.what == "compute":
             request, layer = (int(name[1]), int(name[2])) if name[1] else (int(name[3]), -1)
             one = Pass(span.rank, request, layer, span.since / NANOSECONDS, span.until / NANOSECONDS)
-            passes += [one] if _long_enough(case.expected, one) else []
-    passes.sort(key=lambda each: (each.since, each.until))
-    prefills = [each for each in passes if each.layer >= 0 and each.rank in plan.prefilling]
-    decodes = [each for each in passes if each.layer < 0 and each.rank in plan.decoding]
-    return Served(returned, seen, prefills, decodes)
+            passes += [one] if _long_enough(given, one) else []
+    return sorted(passes, key=lambda each: (each.since, each.until))
 
 
 def _long_enough(given: Given, each: Pass) -> bool:
