@@ -131,7 +131,7 @@ ACKNOWLEDGED = (
         leading.old_and_long,
         "a node with many messages of its own comes back",
         (3,),
-        "a node that lacks an acknowledged message must not lead.",
+        "a node that lacks an acknowledged message must not lead. It must replace what it has at that offset.",
     ),
     Act(
         leading.copies_arrive,

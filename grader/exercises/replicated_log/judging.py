@@ -12,7 +12,7 @@ from grader.nodes.histories.log_requests import Malformed, operation
 from grader.nodes.histories.log_words import sentence
 from grader.nodes.histories.logs import NEVER, Finding, Operation, Poll, Send, What, findings
 from grader.nodes.runs import answer_text
-from grader.says import at, counted, cut, listed
+from grader.says import at, counted, cut, listed, some
 from grader.trace.story import Sent
 from grader.verdict import Diagnosis, Kind
 
@@ -104,7 +104,7 @@ def _told(scene: Logs, found: Finding, final: dict[str, list[Poll]], why: str) -
             text += f" In the end {listed(holders)} returned it and {node} did not, 5 s after all was whole."
         else:
             text += " In the end no node returned it."
-    text += _spread(scene, found) + _skipped_at(scene, found)
+    text += _spread(scene, found) + _skipped_at(scene, found) + _crashed(scene, found)
     if why:
         text += f" The rule that this run tests: {why}"
     line = requests[-1].reply.line if requests[-1].reply else None
@@ -148,6 +148,16 @@ def _spread(scene: Logs, found: Finding) -> str:
         f" When {node} {did} it, only {counted(len(had), 'node')} of {len(scene.names)} had ever got it: "
         f"{listed(sorted(had))}. That is no majority."
     )
+
+
+def _crashed(scene: Logs, found: Finding) -> str:
+    """Which nodes crashed between the answers to two sends that were given one offset."""
+    first, second = (one.tag.reply for one in (found.evidence[0], found.evidence[-1]))
+    if found.what != "shared" or first is None or second is None:
+        return ""
+    events = [e for e in scene.sim.story.events if e.what == "crash" and first.sent <= e.at <= second.sent]
+    crashes = [f"{e.node} at {at(e.at)}" for e in events]
+    return f" After the first answer had left {first.src}, nodes crashed: {some(crashes, 3)}." if crashes else ""
 
 
 def _skipped_at(scene: Logs, found: Finding) -> str:
