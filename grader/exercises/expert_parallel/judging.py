@@ -180,8 +180,18 @@ def _token(layer: Layer, batch: Batch, at: int, got: Array) -> str:
         f" {whose} count{'s' * (layer.k == 1)} {now} times in the token's output. {they} should count {right} times."
     )
     alone = [expert for expert, part in zip(chosen, held[0], strict=True) if abs(part - held[1].sum()) < ALIKE]
+    gone = [
+        expert
+        for expert, kept, part in zip(chosen, routing.kept[at], held[0], strict=True)
+        if kept and abs(part) < 1e-4
+    ]
     if layer.k > 1 and len(alone) == 1 and np.count_nonzero(np.abs(held[0]) > ALIKE) == 1:
         told += f" This is what comes out if {alone[0]} computes all rows of this token."
+    elif gone and layer.capacity is not None and layer.k > 1:
+        told += (
+            f" {gone[0].capitalize()} is missing, although the rule keeps it. All first choices come before any second "
+            "choice, and a token's first choice is the expert with its largest logit."
+        )
     return told
 
 

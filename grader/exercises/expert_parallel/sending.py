@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterator
 
 import numpy as np
@@ -75,15 +76,17 @@ def messages(bench: RankBench, case: Case, found: Found) -> None:
                 what = (
                     f"{found.when(step)}rank {rank} {says.listed(told)} in the {PARTS[part]} pass: "
                     f"{_quoted(found, [*called, *sends])}. Allowed are {most} collectives, or {each} messages in place "
-                    f"of one of them. {_too_many(part)}"
+                    f"of one of them. {_too_many(part, found.layer)}"
                 )
                 raise found.lost("too_many_messages", what, rank, f"at most {most} exchanges", f"{made}")
 
 
-def _too_many(part: int) -> str:
+def _too_many(part: int, layer: Layer) -> str:
     if part:
         return "The gradients go back the way that tokens and outputs came: the counts are known already."
-    return "Exchange the counts of all choices at once, then the tokens of all choices, then the outputs."
+    drops = "With the counts of all ranks, each rank can compute what is dropped without another exchange."
+    said = "Exchange the counts of all choices at once, then the tokens of all choices, then the outputs."
+    return said if layer.capacity is None else f"{said} {drops}"
 
 
 def _collectives(posted: list[Operation]) -> list[Operation]:
@@ -91,10 +94,10 @@ def _collectives(posted: list[Operation]) -> list[Operation]:
 
 
 def _quoted(found: Found, posted: list[Operation]) -> str:
-    """ "all_to_all_single (line 12: `...`), ...": each line once."""
+    """ "2 x all_to_all_single (line 12: `...`), ...": each line once."""
     source = Source(found.bench.program.file, found.bench.program.source)
-    lines = dict.fromkeys(f"{op.name}{source.quote(op.line)}" for op in posted)
-    return says.some([*lines], 4)
+    lines = Counter(f"{op.name}{source.quote(op.line)}" for op in posted)
+    return says.some([f"{many} x {line}" if many > 1 else line for line, many in lines.items()], 4)
 
 
 def sent(bench: RankBench, case: Case, found: Found) -> None:
