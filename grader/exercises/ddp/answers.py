@@ -123,7 +123,13 @@ def _habits(
     if name.rpartition(".")[0] in job.tied.values():
         said = "twice the mean. Two layers share this tied weight, but it is one parameter: count its gradient once."
         yield right * 2, said
-    yield np.zeros_like(right), f"zero, although {says.names(users)} used {name}. Send its gradient instead of zeros."
+    said = f"zero, although {says.names(users)} used {name}. Send its gradient instead of zeros."
+    if before is not None and before.users(name) == users:
+        said += (
+            " It was right in the step before. Whatever you count or keep for each bucket must start anew in every step, "
+            "also after a step in which a rank did not use all parameters of the bucket."
+        )
+    yield np.zeros_like(right), said
     if last is not None and (of_last := last.mean[name]) is not None:
         yield of_last, "the mean for the last micro-batch alone. Add what was accumulated under no_sync()."
         mine = last.own[rank].get(name, np.zeros_like(right))
