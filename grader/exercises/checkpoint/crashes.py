@@ -140,9 +140,12 @@ def damage(bench: RankBench, case: Case, told: Told) -> None:
     for tried in told["tried"]:
         wrong = _wrong(tried["found"], _allowed(told, OLD, NEW))
         if wrong:
+            found, why = tried["found"], "Check every file against a digest"
+            if isinstance(found, list) and wrong[0] == "not_durable" and found[1] in told["wanted"].values():
+                why = "The state is a saved one, and only the step is wrong. The digest must cover the step, too. Check it"
             what = (
-                f"With {tried['file']} damaged ({tried['how']}), {wrong[1]}. Check every file against a digest, and "
-                "load the checkpoint before instead of a damaged one."
+                f"With {tried['file']} damaged ({tried['how']}), {wrong[1]}. {why}, and load the checkpoint before "
+                "instead of a damaged one."
             )
             raise bench.lost(case, wrong[0], what, None, "the damage is noticed, and step 20 is used")
 
