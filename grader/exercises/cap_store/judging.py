@@ -206,6 +206,13 @@ def prompt_errors(run: View) -> Diagnosis | None:
             f"{one.ask.node} is in {_group(found[1])} and cannot reach a majority. Answer an error within 2 s, and do not "
             "wait for replies that cannot come."
         )
+        at_once = [other for other in run.asked if other.reply and one.reply and other.reply.sent == one.reply.sent]
+        at_once = [other for other in at_once if other.ask.node == one.ask.node]
+        if not answered(one) and len({other.sent for other in at_once}) > 1:
+            who += (
+                f" {one.ask.node} answered {len(at_once)} requests at the same moment, although they were sent at different "
+                "times. Give each request a timer of its own."
+            )
         return _late(run, one, who)
     return None
 
