@@ -6,7 +6,7 @@ Letters stand for teams and names for jobs; both are replaced by fresh ones, and
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 # name, team, time of the submit, nodes, priority, bound in seconds, actual seconds (0: the bound)
 Row = tuple[str, str, float, int, int, float, float]
@@ -24,6 +24,7 @@ class Situation:
     quotas: dict[str, int]
     jobs: Sequence[Row]
     faults: Sequence[Fault] = field(default=())
+    names: int = 0  # 1: the jobs' names are in the order of the rows, -1: in the other; 0: in no order
 
 
 NODES = (
@@ -97,6 +98,13 @@ QUOTA = (
     )),
 )  # fmt: skip
 
+TIE = Situation("preemption", "starts of one time count in the order of the list", (6,), {"A": 0, "B": 3, "C": 2, "U": 0}, (
+    ("guest", "A", 0, 6, 0, 200, 50),
+    ("u", "U", 1, 2, 1, 200, 50),
+    ("b", "B", 5, 3, 1, 200, 50),  # preempts guest; at the same time, but after b, u starts
+    ("high", "B", 6, 1, 5, 200, 50),  # now b is borrowed
+    ("claim", "C", 7, 1, 0, 20, 0),  # preempts u
+), names=1)  # fmt: skip
 PREEMPTION = (
     Situation("preemption", "the last taken is enough alone", (3, 3), {"A": 0, "B": 4}, (
         ("tiny", "A", 0, 1, 0, 90, 40),
@@ -118,13 +126,7 @@ PREEMPTION = (
         ("crowd", "U", 12, 3, 5, 200, 50),
         ("claim", "B", 13, 1, 0, 20, 0),  # preempts u
     )),
-    Situation("preemption", "starts of one time count in the order of the list", (6,), {"A": 0, "B": 3, "C": 2, "U": 0}, (
-        ("guest", "A", 0, 6, 0, 200, 50),
-        ("u", "U", 1, 2, 1, 200, 50),
-        ("b", "B", 5, 3, 1, 200, 50),  # preempts guest; at the same time, but after b, u starts
-        ("high", "B", 6, 1, 5, 200, 50),  # now b is borrowed
-        ("claim", "C", 7, 1, 0, 20, 0),  # preempts u
-    )),
+    TIE, replace(TIE, names=-1),
     Situation("preemption", "an important job pushes an earlier one over the quota", (4,), {"A": 2, "B": 2}, (
         ("low", "A", 0, 2, 0, 90, 60),  # within quota when it starts
         ("high", "A", 1, 2, 5, 90, 60),

@@ -76,7 +76,10 @@ def _built(rng: Rng, situation: Situation) -> Trace:
     later = float(rng.integers(0, 40)) / 4
     letters = sorted({job[1] for job in situation.jobs} | set(situation.quotas))
     teams = dict(zip(letters, (TEAMS[i] for i in rng.permutation(len(TEAMS))), strict=False))
-    names = dict(zip((job[0] for job in situation.jobs), _names(rng, len(situation.jobs)), strict=True))
+    fresh = _names(rng, len(situation.jobs))
+    if situation.names:
+        fresh.sort(reverse=situation.names < 0)
+    names = dict(zip((job[0] for job in situation.jobs), fresh, strict=True))
     racks = _racks(rng, situation.racks)
     jobs: list[list[Any]] = [
         [at * scale + later, names[name], teams[team], nodes, priority, bound * scale, (actual or bound) * scale]
