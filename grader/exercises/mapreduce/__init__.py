@@ -132,12 +132,16 @@ def unused(bench: JobBench, done: Done) -> Diagnosis | None:
     died = sum(task.became == "died" for task in done.tasks)
     stood = sum(task.became == "running" and task.end is None for task in done.tasks)
     if died < len(set(job.deaths)) or stood < len(set(job.still)):
-        last = max(*job.deaths, *job.still, 0)
-        text = (
-            f"{where}The result is right, but only {says.counted(done.different, 'different task')} ran, so that could not "
-            f"happen in the {_nth(last)}. Submit one reduce task for each reducer."
+        last = _nth(max(*job.deaths, *job.still, 0))
+        missing = (
+            f"no {last} task whose worker could be killed" if job.deaths else f"no {last} task that could stand still"
         )
-        return found("too_few_bytes", text, f"{len(sizes)} map tasks, {job.reducers} reduce tasks", str(done.different))
+        text = (
+            f"{where}The result is right, but only {says.counted(done.different, 'different task')} ran, so there was {missing}. "
+            f"This job has {says.counted(len(sizes), 'split')} and {says.counted(job.reducers, 'reducer')}. Submit one map "
+            "task for each split, and one reduce task for each reducer."
+        )
+        return found("too_slow", text, f"{len(sizes)} map tasks, {job.reducers} reduce tasks", str(done.different))
     return None
 
 
