@@ -161,7 +161,8 @@ READS = (
     ),
     Act(
         reading.acknowledgements_of_an_earlier_term, "acknowledgements of a leader's first term arrive in its second", (3,), 2,
-        "count an append_entries_res only in the term in which it was sent, for a read as well.",
+        "for a read, count only answers to messages that the leader sent in its present term. A node that becomes leader "
+        "again has no such answer yet, so forget the answers of its earlier term.",
     ),
     Act(
         reading.before_its_own_entry, "a node leads again, and is asked for a read at once", (3,), 1,

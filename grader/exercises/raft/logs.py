@@ -90,9 +90,9 @@ def long_log_stands(scene: Scene, a: str) -> Script:
     b, c = scene.others(a)
     scene.cut((a,), (b, c))
     for number in range(4):
-        scene.ask(a, "write", "y", value=f"never confirmed {number}")
+        scene.ask(a, "write", "y", value=f"old leader {number}")
     new = yield from scene.settled([b, c], above=scene.term(a))
-    needed((yield from confirmed(scene, new, "of the new term")))
+    needed((yield from confirmed(scene, new, "new term")))
     scene.sim.crash(new)
     scene.sim.heal()
     scene.no_candidates(b, c)
@@ -108,7 +108,7 @@ def half(scene: Scene, a: str) -> Script:
     here, there = [a, *others[: len(scene.names) // 2 - 1]], others[len(scene.names) // 2 - 1 :]
     scene.cut(here, there)
     yield from scene.pause(0.06)
-    asked = yield from confirmed(scene, a, "of less than a majority", seconds=1.5)
+    asked = yield from confirmed(scene, a, "cut off", seconds=1.5)
     if asked is not None and (yield from scene.elected(there, 3.0, above=scene.term(a))):
         yield from scene.done("read", among=there)
 
@@ -120,7 +120,7 @@ def longer_log_matches(scene: Scene, a: str) -> Script:
     b, c = scene.others(a)
     scene.cut((a,), (b, c))
     for number in range(6):
-        scene.ask(a, "write", "y", value=f"never confirmed {number}")
+        scene.ask(a, "write", "y", value=f"old leader {number}")
     yield from scene.pause(0.1)
     new = yield from scene.settled([b, c], above=scene.term(a))
     scene.cut((a, new), (c if new == b else b,))
@@ -152,12 +152,12 @@ def figure_8(scene: Scene, a: str) -> Script:
     """
     p, *rest = scene.others(a)
     scene.cut((a, p), rest)
-    early = scene.ask(a, "write", "a", value="of the first term")
+    early = scene.ask(a, "write", "a", value="first term")
     yield from scene.pause(0.25)
     e = yield from scene.settled(rest, above=scene.term(a))
     q, r = (name for name in rest if name != e)
     scene.cut((a, p), (e,), (q, r))
-    scene.ask(e, "write", "e", value="of the second term")
+    scene.ask(e, "write", "e", value="second term")
     yield from scene.pause(0.05)
     above = scene.term(e)
     scene.cut((e,), (a, p, q, r))
@@ -191,13 +191,13 @@ def old_leader_appends(scene: Scene, a: str) -> Script:
     b, c = scene.others(a)
     scene.held["to others"] = lambda m: m.src == a and m.type == "append_entries"
     old_term = scene.term(a)
-    scene.ask(a, "write", "y", value="never confirmed")
+    scene.ask(a, "write", "y", value="old leader")
     yield from scene.pause(0.1)
     scene.cut((a,), (b, c))
     new = yield from scene.settled([b, c], above=old_term)
     voter = c if new == b else b
-    yield from confirmed(scene, new, "of the new term too", "y")
-    needed((yield from confirmed(scene, new, "of the new term")))
+    yield from confirmed(scene, new, "new term too", "y")
+    needed((yield from confirmed(scene, new, "new term")))
     scene.sim.crash(new)
     scene.let_go("to others", lambda m: m.dst == voter and m.body.get("term") == old_term)
     yield from scene.pause(0.02)
@@ -243,7 +243,7 @@ def _leads_again(scene: Scene, a: str, late: bool) -> Script:
     scene.cut((a, c), rest)
     if late:
         scene.held["acknowledgements"] = lambda m: m.src == c and m.dst == a and m.type == "append_entries_res"
-    open_ones = [scene.ask(a, "write", "y", value=f"never confirmed {number}") for number in range(4)]
+    open_ones = [scene.ask(a, "write", "y", value=f"old leader {number}") for number in range(4)]
     yield from scene.pause(0.3)
     x = yield from scene.settled(rest, above=scene.term(a))
     scene.held.clear()

@@ -17,7 +17,7 @@ def old_leader_reads(scene: Scene, a: str) -> Script:
     rest = [name for name in others if name not in kept]
     scene.cut([a, *kept], rest)
     new = yield from scene.settled(rest, above=scene.term(a))
-    needed((yield from confirmed(scene, new, "of the new leader", seconds=2.0)))
+    needed((yield from confirmed(scene, new, "new leader", seconds=2.0)))
     reads = [scene.ask(name, "read") for name in (a, *kept)]
     yield (lambda: all(read.answer for read in reads)), 1.0
 
@@ -28,8 +28,8 @@ def old_leader_compares(scene: Scene, a: str) -> Script:
     others = scene.others(a)
     scene.cut((a,), others)
     new = yield from scene.settled(others, above=scene.term(a))
-    needed((yield from confirmed(scene, new, "of the new leader", seconds=2.0)))
-    cas = scene.ask(a, "cas", **{"from": "of the new leader", "to": "of the new leader"})
+    needed((yield from confirmed(scene, new, "new leader", seconds=2.0)))
+    cas = scene.ask(a, "cas", **{"from": "new leader", "to": "new leader"})
     yield has_answer(cas), 1.0
 
 
@@ -59,7 +59,7 @@ def old_acknowledgements_and_a_read(scene: Scene, a: str) -> Script:
     scene.held.clear()
     scene.cut((a,), others)
     new = yield from scene.settled(others, above=scene.term(a))
-    asked = yield from confirmed(scene, new, "of the new leader", seconds=2.0)
+    asked = yield from confirmed(scene, new, "new leader", seconds=2.0)
     if asked is not None and scene.role(a) == "leader":
         read = scene.ask(a, "read")
         yield from scene.pause(0.055)
@@ -84,7 +84,7 @@ def restarted_voter_and_a_read(scene: Scene, a: str) -> Script:
     yield from scene.pause(0.002)
     scene.let_go("b asks")
     if (yield from scene.elected([b], 0.1, above=scene.term(a))) is not None and scene.role(a) == "leader":
-        needed((yield from confirmed(scene, b, "of the new leader", seconds=0.1)))
+        needed((yield from confirmed(scene, b, "new leader", seconds=0.1)))
         read = scene.ask(a, "read")
         yield has_answer(read), 0.3
     scene.sim.network = before
@@ -97,7 +97,7 @@ def standing_leader_reads(scene: Scene, a: str) -> Script:
     scene.cut((a,), others)
     scene.sim.pause(a)
     new = yield from scene.settled(others, above=scene.term(a))
-    needed((yield from confirmed(scene, new, "of the new leader", seconds=2.0)))
+    needed((yield from confirmed(scene, new, "new leader", seconds=2.0)))
     read = scene.ask(a, "read")
     yield from scene.pause(0.06)
     scene.sim.resume(a)
@@ -116,7 +116,7 @@ def late_leader_reads(scene: Scene, a: str) -> Script:
     scene.held.clear()
     scene.cut((a,), others)
     new = yield from scene.settled(others, above=scene.term(a))
-    needed((yield from confirmed(scene, new, "of the new leader", seconds=2.0)))
+    needed((yield from confirmed(scene, new, "new leader", seconds=2.0)))
     read = scene.ask(a, "read")
     yield from scene.pause(ARRIVED)
     scene.let_go("acknowledgements")
@@ -132,7 +132,7 @@ def before_its_own_entry(scene: Scene, a: str) -> Script:
     b = yield from scene.settled(others, above=scene.term(a))
     [c] = [name for name in others if name != b]
     scene.sim.heal()
-    needed((yield from confirmed(scene, b, "of the new leader", seconds=2.0)))
+    needed((yield from confirmed(scene, b, "new leader", seconds=2.0)))
     yield from scene.pause(0.4)
     told: list[Sent] = []
 
@@ -140,14 +140,14 @@ def before_its_own_entry(scene: Scene, a: str) -> Script:
         """What the leader sends when the entry is under way."""
         if (message.src, message.dst) != (b, a):
             return False
-        if not told and carries(message, "that is confirmed"):
+        if not told and carries(message, "new leader again"):
             told.append(message)
             return False
         return bool(told)
 
     scene.cut((c,), (a, b))
     scene.dropped["that it is confirmed"] = after_the_entry
-    needed((yield from confirmed(scene, b, "that is confirmed", seconds=2.0)))
+    needed((yield from confirmed(scene, b, "new leader again", seconds=2.0)))
     scene.sim.crash(b)
     scene.sim.heal()
     scene.no_candidates(c)
@@ -169,7 +169,7 @@ def acknowledgements_of_an_earlier_term(scene: Scene, a: str) -> Script:
     scene.held.clear()
     scene.cut((a,), (b, c))
     new = yield from scene.settled([b, c], above=scene.term(a))
-    needed((yield from confirmed(scene, new, "of another leader", seconds=2.0)))
+    needed((yield from confirmed(scene, new, "another leader", seconds=2.0)))
     scene.sim.heal()
     yield from scene.pause(0.5)
     new = yield from scene.settled([b, c])
@@ -178,13 +178,13 @@ def acknowledgements_of_an_earlier_term(scene: Scene, a: str) -> Script:
     needed((yield from scene.elected([a], 4.0, above=scene.term(new))))
     scene.candidates_again()
     scene.sim.restart(new)
-    needed((yield from confirmed(scene, a, "of its second term", seconds=2.0)))
+    needed((yield from confirmed(scene, a, "second term", seconds=2.0)))
     scene.held["of its second term"] = lambda m: m.dst == a and m.type == "append_entries_res"
     yield from scene.pause(0.15)
     scene.held.clear()
     scene.cut((a,), (b, c))
     new = yield from scene.settled([b, c], above=scene.term(a))
-    needed((yield from confirmed(scene, new, "of the last leader", seconds=2.0)))
+    needed((yield from confirmed(scene, new, "last leader", seconds=2.0)))
     if scene.role(a) == "leader":
         read = scene.ask(a, "read")
         yield from scene.pause(0.055)

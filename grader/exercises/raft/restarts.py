@@ -99,14 +99,14 @@ def leader_restarts_alone(scene: Scene, a: str) -> Script:
     b, c = scene.others(a)
     scene.cut((a,), (b, c))
     for number in range(6):
-        scene.ask(a, "write", "w", value=f"never confirmed {number}")
+        scene.ask(a, "write", "w", value=f"old leader {number}")
     yield from scene.pause(0.05)
     scene.sim.crash(a)
     yield from scene.pause(0.05)
     scene.sim.restart(a)
     new = yield from scene.settled([b, c], above=scene.term(a))
     for value in ("one", "two", "three"):
-        needed((yield from confirmed(scene, new, f"{value} of the new term", "y")))
+        needed((yield from confirmed(scene, new, f"new term {value}", "y")))
     scene.sim.heal()
     yield from scene.pause(0.5)
     new = yield from scene.settled([b, c])
@@ -127,7 +127,7 @@ def old_leader_after_a_restart(scene: Scene, a: str) -> Script:
     c, *rest = scene.others(a)
     scene.cut((a,), (c, *rest))
     for number in range(3):
-        scene.ask(a, "write", "y", value=f"never confirmed {number}")
+        scene.ask(a, "write", "y", value=f"old leader {number}")
     scene.no_candidates(c)
     scene.dropped["c does not vote"] = lambda m: m.dst == c and m.type == "request_vote"
     b = yield from scene.settled(rest, above=scene.term(a))
@@ -158,9 +158,9 @@ def half_replaced(effects: int) -> Callable[[Scene], Script]:
     def script(scene: Scene, a: str) -> Script:
         c, *rest = scene.others(a)
         scene.cut((a, c), rest)
-        scene.ask(a, "write", value="the old leader's")
+        scene.ask(a, "write", value="old leader")
         for number in range(3):
-            scene.ask(a, "write", "y", value=f"the old leader's {number}")
+            scene.ask(a, "write", "y", value=f"old leader {number}")
         yield from scene.pause(0.3)
         b = yield from scene.settled(rest, above=scene.term(a))
         d, e = (name for name in rest if name != b)
@@ -196,7 +196,7 @@ def crashes_between_writes(scene: Scene, a: str) -> Script:
     c, *rest = scene.others(a)
     scene.cut((a, c), rest)
     for number in range(5):
-        scene.ask(a, "write", "y", value=f"never confirmed {number}")
+        scene.ask(a, "write", "y", value=f"old leader {number}")
     yield from scene.pause(0.3)
     b = yield from scene.settled(rest, above=scene.term(a))
     d, e = (name for name in rest if name != b)
