@@ -167,7 +167,7 @@ def _lacks(run: View, node: str, cast: Cast, got: int) -> Diagnosis:
         )
         return run.wrong("lost_or_duplicated", text, expected=f"{wanted} times", got=f"{got} times")
     text = f"{cast.node} broadcast {cast.key} at {cast.at:.2f} s, but {node} had not delivered it by {end:.1f} s."
-    tried = [sent for sent in run.brought(node, cast.key) if sent.src != node]
+    tried = [sent for sent in run.brought(node, cast.key) if sent.src != node and sent.sent >= cast.at]
     arrived = next((sent for sent in tried if sent.fate == "delivered"), None)
     line = None
     told = (sent for sent in run.story.sent if sent.src == node and sent.type == "deliver")
@@ -178,7 +178,7 @@ def _lacks(run: View, node: str, cast: Cast, got: int) -> Diagnosis:
     elif node == cast.node:
         text += " A node must deliver its own broadcasts, too."
     elif arrived is not None and arrived.arrived is not None:
-        text += f" A message that contains it reached {node} at {arrived.arrived:.2f} s. Check what {node} did with that message."
+        text += f" A message that contains {cast.key} reached {node} at {arrived.arrived:.2f} s. {_ready(run, node, cast, arrived.arrived)}"
     elif tried:
         line = tried[-1].line
         count = "once" if len(tried) == 1 else f"{len(tried)} times, the last time"
@@ -186,6 +186,20 @@ def _lacks(run: View, node: str, cast: Cast, got: int) -> Diagnosis:
         text += "again until an answer says that it arrived."
     return run.wrong(
         "lost_or_duplicated", text, line=line, expected=f"{cast.key} delivered on {node}", got="not delivered"
+    )
+
+
+def _ready(run: View, node: str, cast: Cast, arrived: float) -> str:
+    """From when on a node could deliver what had arrived, and what it has to do then."""
+    past = [sent for sent in run.delivered[node] if key_of(sent) in cast.past]
+    if Counter(map(key_of, past)) != Counter({key: run.wanted[key] for key in cast.past}):
+        return f"Check what {node} did with that message."
+    last = max(past, key=lambda sent: sent.sent, default=None)
+    if last is None or last.sent < arrived:
+        return f"All that {cast.key} follows had been delivered on {node} before. Deliver {cast.key} as soon as it arrives."
+    return (
+        f"{cast.key} follows other broadcasts, and {node} delivered the last of these, {key_of(last)}, at {last.sent:.2f} s. "
+        f"From then on {node} could deliver {cast.key}. After each delivery, look again at all messages that wait."
     )
 
 
