@@ -279,11 +279,20 @@ def _lacks(run: View, node: str, answer: Sent, lost: Sequence[Operation], what: 
             "news takes N rounds instead of log N."
         )
     elif heard:
-        text += f" In between {counted(len(heard), 'message')} from other nodes reached {node}."
+        latest = max(sent.arrived or 0.0 for sent in heard)
+        text += f" {counted(len(heard), 'message')} that other nodes sent after {confirmed:.2f} s reached {node}, the last at {latest:.2f} s."
+        own = max((sent.sent for sent in run.between(until=answer.sent) if sent.src == node), default=0.0)
+        healed = max((cut.until for cut in run.cuts if cut.until < answer.sent), default=0.0)
+        quiet = 0 < own < healed
+        if quiet:
+            text += (
+                f" {node} itself sent its last message at {own:.2f} s, before the partition healed at {healed:.2f} s."
+            )
         if run.workload == "g-set":
-            text += " Let a node that may have missed an add ask its peers, again and again, and let them answer."
+            text += " Let a node that may have missed an add ask its peers, again and again, "
+            text += "also when it has heard nothing new for a long time, " * quiet + "and let them answer."
         else:
-            text += f" Check whether this add was among what they brought, and whether {node} counted it."
+            text += f" Check whether this add was among what these messages brought, and whether {node} counted it."
     return run.wrong("not_converged", text, shown=[answer], expected=f"{what} at {node}", got="not there")
 
 
