@@ -379,14 +379,16 @@ def _against(job: Job, got: float) -> str:
     best = job.best()
     if not (1 <= got <= job.max_n and got == int(got)):
         return f"Return a whole number from 1 to {job.max_n}."
+    unit = (1e9, "ns") if job.step(best) < 1e-6 else (1e3, "ms")
     if job.step(int(got)) == job.step(best):
-        return f"With both a step takes {_milliseconds(job, best)}. Return the smallest of equally fast n."
-    times = _milliseconds(job, int(got)), _milliseconds(job, best)
+        return f"With both a step takes {_times(job, best, *unit)}. Return the smallest of equally fast n."
+    times = _times(job, int(got), *unit), _times(job, best, *unit)
     return f"A step takes {times[0]} with n = {got:g}, and {times[1]} with n = {best}."
 
 
-def _milliseconds(job: Job, n: int) -> str:
-    return f"{job.step(n) * 1e3:.6g} ms ({job.compute(n) * 1e3:.4g} compute + {job.ring(n) * 1e3:.4g} ring)"
+def _times(job: Job, n: int, per_second: float, unit: str) -> str:
+    step, compute, ring = (seconds * per_second for seconds in (job.step(n), job.compute(n), job.ring(n)))
+    return f"{step:.6g} {unit} ({compute:.4g} compute + {ring:.4g} ring)"
 
 
 EXERCISE = Exercise(
