@@ -63,7 +63,7 @@ FORGOTTEN = {
      "A pipeline group spans tp * pp devices, not pp."),
     "node_limit": ("that no group is faster between nodes than within one",
      "The bandwidth between nodes is min(node_bandwidth, g * network_bandwidth)."),
-    "one_node": ("that data parallelism stays inside a node where there is only one",
+    "one_node": ("that data parallelism never leaves the node if all devices are on one node",
      "A data-parallel group spans all devices. If their number divides devices_per_node, it uses the node's link."),
     "fewer_nics": ("that several data-parallel groups share a node's NICs",
      "A data-parallel group has max(1, devices_per_node // (tp * pp)) NICs on a node, not all of them."),
