@@ -166,7 +166,7 @@ def where(history: History, prompt: int) -> str:
 
 def of(version: int) -> str:
     """A version, for people."""
-    return f"version {version}" if version >= 0 else "params that are no version"
+    return f"version {version}" if version >= 0 else "params that match no version of the trainers"
 
 
 def prompts(ids: list[int]) -> str:

@@ -11,8 +11,9 @@ from grader.verdict import Diagnosis, Kind
 
 _RACES = {
     "changed": (
-        "Rank {rank} changed the buffer that it was still sending to {peer}{posted}, before it waited for the send"
-        "{line}. The receiver may get old values, new values or a mix. Wait for the send first, or send a copy."
+        "Rank {rank} changed a tensor after it had begun to send it to {peer}{posted}, and before it waited for that "
+        "send{line}. The receiver may get old values, new values or a mix. Send a copy, put new values into a new "
+        "tensor, or wait for the send before you change the tensor."
     ),
     "received_into": (
         "Rank {rank} receives into memory{line} that it is still sending to {peer}{posted}. The receive may overwrite "
