@@ -219,7 +219,7 @@ def _submitted(one: _Reading) -> None:
     if one.submitted < files:
         at_once = "one after another" if one.submitted <= 1 else f"at most {one.submitted} at a time"
         text = (
-            f"while no task could run, {one.submitted} of {files} tasks had been submitted, and no other one came. So the "
+            f"while no task could run, {one.submitted} of {files} tasks had been submitted, and no more came. So the "
             f"driver waits for a result before it submits the others, and the files are read {at_once}. Submit all tasks "
             "first, and call ray.get once, for all of them."
         )
