@@ -276,7 +276,7 @@ def _of_a_program(found: Diagnosis, program: Named, box: str, cpu_seconds: float
     """What is said of a program that is not graded: with the limits that can be set, and with what its box shows."""
     message, got = found.message.replace(REASONS["denied"], ""), found.got or ""
     if program.function == MAIN:
-        message = message.replace("Your function raised", f"{program.submission.name} raised")
+        message = message.replace("Your code raised", f"{program.submission.name} raised")
     if got in OF_A_BOX or message.endswith(". ") or found.kind == "sandbox_violation":
         message = f"{message.rstrip()} {box}"
     elif found.kind == "timeout" and "CPU time" in got:

@@ -273,4 +273,5 @@ def outputs_text(run: Run) -> str:
 
 
 def _labelled(verb: str, texts: Sequence[str]) -> list[str]:
-    return [f"rank {rank} {verb}:\n{text.rstrip()}" for rank, text in enumerate(texts) if text.strip()]
+    names = ["your code"] if len(texts) == 1 else [f"rank {rank}" for rank in range(len(texts))]
+    return [f"{name} {verb}:\n{text.rstrip()}" for name, text in zip(names, texts, strict=True) if text.strip()]

@@ -11,6 +11,7 @@ import random
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 from grader.exercises.common.nodes import each, held, names
@@ -125,6 +126,9 @@ def accurate(run: Run) -> Diagnosis | None:
             text = f"{node}, asked at {one.sent:.2f} s, listed {other}, but {other} "
             if back := run.back(other, one.sent):
                 text += f"had been up again since {back:.2f} s. Trust a node again within 2 s of its return."
+                if not run.back(node, one.sent) and _took_off(run, node, other, back):
+                    text += f" {node} had listed {other} before this outage, too, and had taken it off its list again. Do the same "
+                    text += "each time."
             else:
                 text += "had never been down."
             heard = [sent.arrived or 0.0 for sent in run.reached(node, until=one.sent) if sent.src == other]
@@ -149,6 +153,13 @@ def accurate(run: Run) -> Diagnosis | None:
                 text += _drift(run, node, other, one.sent)
             return _wrong(run, one, text, "A false alarm", f"{other} not listed", json.dumps(told))
     return None
+
+
+def _took_off(run: Run, node: str, other: str, back: float) -> bool:
+    """Whether a node no longer listed, before the outage that was over at `back`, what it had listed before."""
+    begun = max(begin for begin, end in run.downs[other] if end <= back)
+    earlier = sorted((at, other in told) for one, at, told in _answers(run) if one.ask.node == node and at < begun)
+    return any(was and not now for (_, was), (_, now) in pairwise(earlier))
 
 
 def _clocks(run: Run, node: str, other: str) -> str:

@@ -37,7 +37,7 @@ def raised(rank: int, error: Raised, world: int, source: Source, others: int) ->
         text += " Look for a loop or a call that never ends." if error.why == "stuck" else ""
         return source.found(kind, text, rank, error.line)
     also = f", and so did {others} other rank{'s' if others > 1 else ''}" if others else ""
-    who = f"Rank {rank} of {world}" if world > 1 else "Your function" if error.line else "The run"
+    who = f"Rank {rank} of {world}" if world > 1 else "Your code" if error.line else "The run"
     text = f": {_first_line(error.text)}" if error.text else ""
     kind = "out_of_memory" if error.why == "memory" else "crash"
     reason = ""
