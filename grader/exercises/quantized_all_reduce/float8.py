@@ -7,7 +7,7 @@ mantissa, no infinity, 448 the largest. As torch's cast does, what is larger bec
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -29,10 +29,11 @@ def rounded(values: Array, mantissa: int = 3, smallest: int = -6, largest: float
     return np.asarray(np.copysign(np.minimum(np.round(size / step) * step, largest), values))
 
 
-def quantized(flat: Array, block: int, **code: Any) -> Array:
-    """A vector whose blocks went through codes, with scales that make a block's largest magnitude the largest code."""
+def quantized(flat: Array, block: int, size: Callable[[Array], Array] = np.abs, **code: Any) -> Array:
+    """A vector whose blocks went through codes, with scales that make a block's largest magnitude the largest code; or
+    what is largest by another `size`."""
     rows = np.pad(flat, (0, -len(flat) % block)).reshape(-1, block)
-    scales = np.abs(rows).max(1, keepdims=True, initial=0.0) / code.get("largest", LARGEST)
+    scales = size(rows).max(1, keepdims=True, initial=0.0) / code.get("largest", LARGEST)
     scales[scales == 0] = 1.0
     return np.asarray((rounded(rows / scales, **code) * scales).reshape(-1)[: len(flat)])
 

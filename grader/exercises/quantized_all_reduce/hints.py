@@ -12,6 +12,7 @@ from grader.exercises.quantized_all_reduce.float8 import Array, Job, at_every_ho
 
 BIASED = 0.01  # of the sum, by which results are too small in magnitude and not by chance
 FEW = 8  # elements, of which it can be chance what they have in common
+ABSOLUTE = "A block's scale comes from the largest absolute value in it."
 E5M2 = {"mantissa": 2, "smallest": -14, "largest": 57344.0}
 
 
@@ -27,7 +28,7 @@ def why(job: Job, rank: int, got: Array, wrong: Array, contiguous: bool = True) 
         return f"From element {wrong.min()} on, the tensor still has its own values.{_rest(job)}"
     if not values.any():
         return _lost(job, got, wrong)
-    if found := _scaled(job, got) or _summed(job, got, wrong):
+    if found := _scaled(job, got) or _summed(job, got, wrong) or _without_abs(job, got, wrong):
         return found
     if UNEQUAL[1] - 1 <= min(np.abs(values)) and max(np.abs(values)) <= UNEQUAL[1] + 100 and _is_unequal(job, place):
         return (
@@ -112,6 +113,17 @@ def _summed(job: Job, got: Array, wrong: Array) -> str:
     return ""
 
 
+def _without_abs(job: Job, got: Array, wrong: Array) -> str:
+    """Whether wrong elements are what comes of scales from the largest value of each block, not the largest magnitude."""
+    other = reference(job.inputs, job.block, size=np.positive)[wrong]
+    same = np.abs(got[wrong] - other) <= 1e-3 * np.abs(other)
+    return (
+        f"The wrong elements are what scales from the largest value of each block give. {ABSOLUTE}"
+        if same.all()
+        else ""
+    )
+
+
 def _lost(job: Job, got: Array, wrong: Array) -> str:
     """Of elements that all came out as 0."""
     place = int(wrong[0])
@@ -142,10 +154,10 @@ def _cut(job: Job, got: Array, small: Array, count: int) -> str:
         return ""  # as well an average
     share = "All wrong elements" if len(small) == count else f"{len(small)} of the {count} wrong elements"
     if len(small) >= FEW and (job.total[small] < 0).all() and (job.total > 0).any():
-        return f"{share} are negative and too small in magnitude. A block's scale comes from the largest absolute value in it."
+        return f"{share} are negative and too small in magnitude. {ABSOLUTE}"
     return (
-        f"{share} are too small in magnitude. The scale must turn the largest magnitude of a block into a code that is not "
-        "cut off: at most 448, and no more than your code allows."
+        f"{share} are too small in magnitude. Choose each block's scale so that the largest absolute value in the block "
+        "becomes a code of at most 448. Then no value is cut off."
     )
 
 
