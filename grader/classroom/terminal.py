@@ -14,7 +14,7 @@ from rich.text import Text
 from grader import says
 from grader.classroom import numbers
 from grader.classroom.pages import kinds, values
-from grader.classroom.pages.findings import Finding, about, case, findings, not_judged
+from grader.classroom.pages.findings import Finding, about, case, findings, not_judged, to_fix
 from grader.classroom.pages.reading import reading
 from grader.classroom.pages.words import number
 from grader.classroom.report import MARK, indented, printable, shown
@@ -122,13 +122,16 @@ class TerminalReport:
         found = [each for each in findings(verdict.checks) if each.first.status == "fail"]
         if found:
             lost = number(sum(each.lost for each in found))
-            self.console.print(f"[bold]{says.counted(len(found), 'thing')} to fix: -{lost} points[/]")
-            for place, each in enumerate(found, 1):
+            things = to_fix(found)
+            self.console.print(f"[bold]{says.counted(len(things), 'thing')} to fix: -{lost} points[/]")
+            for place, each in enumerate(things, 1):
                 indented(self.console, f"{place}. {plain(_line(each))}", 2)
                 told = reading(verdict.exercise, each.first.name, each.diagnosis.kind)
                 if told is not None:
                     section = f", {told.section}" if told.section else f", {told.title}"
                     indented(self.console, f"[dim]read chapter {told.chapter}{plain(section)}[/]", 5)
+            if left := [check for each in found if each not in things for check in each.checks]:
+                indented(self.console, f"Not judged yet: {_cost(left)}", 2)
         self._numbers(verdict)
         if self.part:
             names = says.some([check.name for check in verdict.checks], _MOST_CHECKS)
@@ -149,5 +152,10 @@ def _as_above(found: Diagnosis) -> str:
 def _line(each: Finding) -> str:
     """One thing to fix: "Wrong result: -16 points in sum, bytes"."""
     at = "" if each.diagnosis.line is None else f", line {each.diagnosis.line}"
-    names = says.some([check.name for check in each.checks], _MOST_CHECKS)
-    return f"{kinds.title(each.diagnosis.kind)}{at}: -{number(each.lost)} point{'s' * (each.lost != 1)} in {names}"
+    return f"{kinds.title(each.diagnosis.kind)}{at}: {_cost(each.checks)}"
+
+
+def _cost(checks: Sequence[CheckResult]) -> str:
+    lost = sum(check.max_points - check.points for check in checks)
+    names = says.some([check.name for check in checks], _MOST_CHECKS)
+    return f"-{number(lost)} point{'s' * (lost != 1)} in {names}"

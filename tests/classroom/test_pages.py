@@ -67,6 +67,9 @@ def test_the_same_mistake_in_several_checks_is_told_once() -> None:
     page = assert_safe(feedback.page(verdict(*checks), SOURCE))
     assert "The same in check bytes" in page.text
     assert "2 things to fix" in page.text
+    apart = replace(other, message=other.message.replace("alone", "twice"))
+    page = assert_safe(feedback.page(verdict(lost("sum", WRONG), lost("bytes", apart)), SOURCE))
+    assert "One thing to fix, and 1 check not judged yet" in page.text
 
 
 def test_different_mistakes_of_one_kind_are_told_apart() -> None:

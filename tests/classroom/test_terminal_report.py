@@ -20,6 +20,7 @@ from grader.verdict import CheckResult
 AGAIN = replace(WRONG, message="With 3 ranks, 7 int64: on rank 1, 2 of 7 elements are wrong: element 4 holds the value "
                                "of rank 2 alone.")  # fmt: skip
 UNJUDGED = replace(AGAIN, message=f"Not judged, because the sum is wrong. {AGAIN.message}")
+APART = replace(UNJUDGED, message=UNJUDGED.message.replace("alone", "twice"))
 CAUSED = replace(WRONG, message="With 2 ranks, 3 int64: on rank 0, 1 of 3 elements are wrong: element 1 counts rank 0 "
                                 "twice. Rank 1 adds chunk 1 again.")  # fmt: skip
 CAUSED_TOO = replace(WRONG, message="With 3 ranks, 7 int64: on rank 0, every element is wrong: element 0 is the sum of "
@@ -53,6 +54,11 @@ TOGETHER = f"1. Wrong result: -8 points in sum, bytes {READ} 2. Deadlock, line 6
         ([lost("steps", DEADLOCK), lost("large", LATER)], "deadlock: as above, at line 6"),
         ([lost("sum", WRONG), lost("steps", DEADLOCK, 2), lost("bytes", UNJUDGED)], "2 things to fix: -10 points"),
         ([lost("sum", WRONG), lost("steps", DEADLOCK, 2), lost("bytes", UNJUDGED), PASSED], TOGETHER),
+        (
+            [lost("sum", WRONG), lost("bytes", APART)],
+            f"1 thing to fix: -8 points 1. Wrong result: -4 points in sum {READ} Not judged yet: -4 points in bytes",
+        ),
+        ([lost("bytes", APART)], "1 thing to fix: -4 points 1. Wrong result: -4 points in bytes"),
         ([lost("sum", WRONG), lost("layout", LAYOUT)], "as above, with 2 ranks, x[::3] of 6 int64"),
         ([lost("sum", WRONG)], "element expected got that is 1 9 5 rank 0 alone"),
         ([lost("sum", DEADLOCK, 1)], "Deadlock, line 6: -1 point in sum"),

@@ -8,7 +8,7 @@ from typing import Any
 from grader.classroom import numbers
 from grader.classroom.pages import figures, kinds, values
 from grader.classroom.pages.figures import Figure
-from grader.classroom.pages.findings import Finding, findings, lines_of, marks
+from grader.classroom.pages.findings import Finding, findings, lines_of, marks, to_fix
 from grader.classroom.pages.frame import render
 from grader.classroom.pages.listing import open_lines, stretches
 from grader.classroom.pages.reading import reading
@@ -33,6 +33,7 @@ def page(
     `scripts`, texts of ours, pictures carry what `moments.player` needs.
     """
     found = findings(verdict.checks)
+    things = to_fix(found)
     pictures = [figures.figure(finding.first.diagram, bool(scripts)) for finding in found]
     lines = lines_of(source)
     title, functions = _exercise(verdict.exercise)
@@ -56,6 +57,8 @@ def page(
         tone="good" if verdict.passed else "mixed" if verdict.points else "bad",
         rows=list(_rows(verdict, found)),
         findings=[_told(verdict, *each, at[each[0].number]) for each in zip(found, pictures, strict=True)],
+        things=len(things),
+        unjudged=sum(len(each.checks) for each in found if each not in things),
         numbers=list(numbers.rows(verdict.checks)),
         linked=open_lines(len(lines), {mark.line for mark in marked}),
         lines=lines,

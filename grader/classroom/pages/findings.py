@@ -99,6 +99,11 @@ def findings(checks: Sequence[CheckResult]) -> list[Finding]:
     return [Finding(number, tuple(alike)) for number, alike in enumerate(together.values(), 1)]
 
 
+def to_fix(found: Sequence[Finding]) -> list[Finding]:
+    """Those that are things to fix: not checks that could not be judged because of another mistake, if there is one."""
+    return [each for each in found if not not_judged(each.diagnosis.message)] or list(found)
+
+
 def lines_of(source: str) -> list[str]:
     """The lines as Python counts them: a form feed or a U+2028 within one does not end it."""
     return re.split(r"\r\n|\r|\n", source.removesuffix("\n")) if source else []
