@@ -14,8 +14,9 @@ from grader.exercises.speculative_decoding.tables import Row, Table, Tokens, tab
 from grader.ranks.program import Strided
 from grader.worlds.cases import Case
 
-# L, k, new tokens, and how many pairs of models: fewer where there are many ways that a run can go
-GRIDS = ((4, 1, 1, 3), (4, 1, 2, 3), (4, 2, 1, 3), (2, 1, 3, 3), (2, 2, 2, 3), (2, 3, 2, 1))
+# L, k, new tokens, and how many pairs of models: fewer where there are many ways that a run can go. Who drafts nothing
+# for the last place has two drafts in a round only where more than two tokens are new.
+GRIDS = ((4, 1, 1, 3), (4, 1, 2, 3), (4, 2, 1, 3), (2, 1, 3, 3), (2, 2, 2, 3), (2, 2, 3, 1), (2, 3, 2, 1))
 # k, new tokens, and every how many-th token the draft has wrong (0: none)
 AGREEING = ((1, 7, 0), (2, 9, 0), (3, 8, 0), (5, 17, 0), (4, 3, 0), (3, 13, 4), (1, 8, 2))
 WRONG = ((1, 6, 1), (3, 7, 1), (2, 9, 2), (3, 11, 3), (4, 12, 4), (4, 9, 2), (5, 10, 3))

@@ -17,7 +17,7 @@ import torch
 
 Row = Any  # float64 [vocabulary]
 Next = Callable[[tuple[int, ...]], tuple[Row, Row]]  # the target's and the draft's row after a context
-MOST_WAYS = 14  # powers of 2
+MOST_WAYS = 15  # powers of 2: three rounds of five numbers each
 MOST_TOKENS = 1000
 FINE = 2**20  # levels of numbers up to almost 1: float32 can hold them, too
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import zlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 
 import numpy as np
@@ -81,6 +81,10 @@ MISTAKES = {  # what the outputs are distributed like, and what to do
     Way(refused="absolute"): ("the token after a refusal is drawn from |p - q|", "Set negative differences to 0: max(0, p - q)."),
     Way(refused="reversed"): ("the token after a refusal is drawn from norm(max(0, q - p))", "It is p - q, the target's "
                               "minus the draft's."),
+    Way(refused="last q"): (
+        "the token after a refusal is drawn from max(0, p - q) with q of the round's last draft",
+        "Take the row of q that the refused draft was drawn from.",
+    ),
     Way(refused="raw"): ("max(0, p - q) is not divided by its sum before a token is drawn", "Divide it by its sum, or "
                          "multiply your random number by the sum."),
     Way(refused="even"): ("after a refusal all tokens with p > q have the same probability", "Give each token its share "
@@ -196,6 +200,7 @@ class Table:
             running: Spread = {(): mass}  # tokens of rounds that have not ended
             product = least = 1.0  # of the ratios so far
             first = self.row(self.draft, before)
+            last = self._drawn_from((*before, *drafted[:-1]), way)
             for at, x in enumerate(drafted):
                 context = (*before, *drafted[:at])
                 p = self.row(self.target, (*context, x) if way.row > 0 else context, max(0, -way.row))
@@ -208,7 +213,9 @@ class Table:
                 going: Spread = {}
                 for tokens, share in running.items():
                     _add(going, (*tokens, x), share * accepted)
-                    for y, part in enumerate(self._after_refusal(way.refused, p, q, x, accepted)):
+                    for y, part in enumerate(
+                        self._after_refusal(way.refused, p, last if way.refused == "last q" else q, x, accepted)
+                    ):
                         after = (*tokens, x, y) if way.refused == "kept with one more" else (*tokens, y)
                         _add(going if way.goes_on else ended, after, share * (1 - accepted) * part)
                 running = going
@@ -257,7 +264,7 @@ class Table:
             case "same number":
                 return self._picked(more, above=accepted)
         weights = {
-            "residual": more, "kept with one more": more, "target": p, "draft": q, "without": [*p[:x], 0, *p[x + 1 :]], "even": [a > 0 for a in more],
+            "residual": more, "kept with one more": more, "last q": more if any(more) else p, "target": p, "draft": q, "without": [*p[:x], 0, *p[x + 1 :]], "even": [a > 0 for a in more],
             "absolute": [abs(a - b) for a, b in zip(p, q, strict=True)],
             "reversed": [max(0, b - a) for a, b in zip(p, q, strict=True)],
         }[refused]  # fmt: skip
@@ -351,7 +358,11 @@ def contexts(vocabulary: int, most: int) -> Iterator[Tokens]:
 def telling(levels: int, k: int, new: int) -> list[Way]:
     """The mistakes that are to be seen on this grid: all that can be, but of long rounds those about several drafts."""
     hidden = {way for way in MISTAKES if new <= k and way.bonus != "target"}
-    hidden |= {way for way in MISTAKES if min(new, k) == 1 and (way.blind or way.accept in SEVERAL)}
+    several = {way for way in MISTAKES if way.blind or way.accept in SEVERAL or way.refused == "last q"}
+    if new > k > 1:  # for who drafts nothing for the last place, and so has no two drafts in a round of fewer tokens
+        return [replace(way, short=True) for way in MISTAKES if way in several]
+    if min(new, k) == 1:
+        hidden |= several
     hidden |= {way for way in MISTAKES if new == 1 and (way.goes_on or way.refused == "kept with one more")}
     hidden |= {way for way in MISTAKES if levels == 2 and way.refused in ("even", "same number")}
     if k > 2:
