@@ -117,10 +117,10 @@ class Account:
     line: int | None = None
     blamed: frozenset[int] = field(default_factory=frozenset)
 
-    def added_to(self, text: str) -> str:
-        """A diagnosis with all of it."""
+    def added_to(self, text: str, instead: str = "") -> str:
+        """A diagnosis with all of it, or with other advice `instead` of this."""
         befell = f" What happened before: {'. '.join(self.sentences)}." if self.sentences else ""
-        advice = f" The rule for such a run: {self.advice}" if self.advice else ""
+        advice = instead or (f" The rule for such a run: {self.advice}" if self.advice else "")
         start = text[0] if text[:2].strip("n").isdigit() else text[0].upper()  # n1 stays n1
         return f"{start}{text[1:]}{befell}{advice}"
 
@@ -135,7 +135,7 @@ class _Crash:
     def words(self, steps: bool) -> str:
         name, at = self.event.node, self.event.at
         when = f" (step {at:g})" if steps else f" at {at:.2f} s"
-        wrote = listed(f"written {write.text.partition(' = ')[0]!r}{place(write.line)}" for write in self.writes)
+        wrote = listed(f"written {_quoted(write.text.partition(' = ')[0])}{place(write.line)}" for write in self.writes)
         sent = listed(f"sent {sent.type} to {sent.dst}{place(sent.line)}" for sent in self.sends)
         if sent and not wrote:
             return f"{name} crashed{when}, in a step in which it had {sent} but written nothing to disk"
@@ -157,6 +157,11 @@ def account(story: Story, actions: Sequence[dict[str, Any]] = ()) -> Account:
     advice, line = _advice(story, crashes, bool(actions))
     blamed = frozenset(number for number, event in enumerate(story.events) if event.what == "crash")
     return Account(tuple(sentences), advice, line, blamed)
+
+
+def _quoted(key: str) -> str:
+    """A key of a disk in quotes, once also where the key itself is a text of JSON."""
+    return key if key[:1] == key[-1:] == '"' else repr(key)
 
 
 def _advice(story: Story, crashes: Sequence[_Crash], steps: bool) -> tuple[str, int | None]:

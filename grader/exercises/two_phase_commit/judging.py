@@ -21,14 +21,16 @@ class Judging(History):
     """Of one run. Every method that is no helper returns what is wrong, or None."""
 
     def broken(
-        self, kind: Kind, text: str, *shown: Sent | None, expected: str = "", got: str = "", why: bool = True
-    ) -> Diagnosis:
-        """What is wrong, with what befell nodes before it, and the line of the first shown message that has one."""
+        self, kind: Kind, text: str, *shown: Sent | None, expected: str = "", got: str = "", why: bool = True,
+        advice: str = "",
+    ) -> Diagnosis:  # fmt: skip
+        """What is wrong, with what befell nodes before it, and the line of the first shown message that has one. `advice`
+        stands for the rule that the faults suggest."""
         line = next((sent.line for sent in shown if sent is not None and sent.line), None)
         account = history.account(self.story) if why else history.Account()
         self.story.blamed |= account.blamed
         return self.wrong(
-            kind, account.added_to(text), shown=shown, line=account.line or line, expected=expected, got=got
+            kind, account.added_to(text, advice), shown=shown, line=account.line or line, expected=expected, got=got
         )
 
     def of(self, node: str, key: str, value: Any) -> Txn | None:
@@ -97,7 +99,8 @@ class Judging(History):
                     "not_available",
                     f"begin {txn.label}, sent at {txn.sent:.2f} s, was not answered by {until:.2f} s. {COORDINATOR} never "
                     f"crashed, and nothing failed after {self.whole_since:.2f} s. Decide within 5 s after that. A message "
-                    f"may be lost, so ask again for a missing vote, or abort.{self._meanwhile(txn, until)}", *txn.told[:1],
+                    "may be lost, so ask again for a missing vote, or abort.", *txn.told[:1],
+                    advice=self._meanwhile(txn, until),
                 )  # fmt: skip
         return None
 
@@ -114,8 +117,9 @@ class Judging(History):
         if len(others) < LOAD:
             return ""
         return (
-            f" Meanwhile {len(others)} transactions on other keys began. They must not delay the end of this one. If each of "
-            "them sets the same timer again, this timer never goes off, because setting a timer again moves it."
+            f" From {txn.sent:.2f} to {until:.2f} s, {len(others)} transactions on other keys began. They must not delay the "
+            f"end of {txn.label}. If each of them sets the same timer again, this timer never goes off, because setting a "
+            "timer again moves it. Use one timer for each transaction, or leave a timer alone that is already running."
         )
 
     def _copy(self, txn: Txn) -> Sent | None:
@@ -142,7 +146,10 @@ class Judging(History):
             if not before:
                 why = "No other transaction writes any of its keys, so every participant must vote yes"
                 if copy := self._copy(txn):
-                    why += f", also {copy.dst}, which a message about it reached twice"
+                    why += (
+                        f". A copy of {copy.src}'s {copy.type} about it{place(copy.line)} reached {copy.dst}, too. Once "
+                        f"{copy.dst} has voted yes, a copy must not make it vote no. A transaction's own locks are no conflict"
+                    )
             else:
                 last = before[-1]
                 told = last.outcome or "never answered"
@@ -155,8 +162,8 @@ class Judging(History):
             load = self._meanwhile(before[-1], txn.sent) if before else ""
             return self.broken(
                 "not_available" if self.whole_since or before else "wrong_result",
-                f"{txn.label} {said} and must be committed. {why}.{load}", *txn.told[:1], expected="committed", got=txn.outcome or "no answer",
-                why=bool(before) and bool(self.whole_since),
+                f"Transaction {txn.label}, begun at {txn.sent:.2f} s, {said} and must be committed. {why}.", *txn.told[:1],
+                expected="committed", got=txn.outcome or "no answer", why=bool(before) and bool(self.whole_since), advice=load,
             )  # fmt: skip
         return None
 
