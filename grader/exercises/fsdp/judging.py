@@ -183,9 +183,14 @@ def _right_evaluation(bench: RankBench, case: Case, result: CallResult) -> None:
             raise bench.lost(case, "wrong_result", message, rank)
 
 
-def _peak_habit(job: Job, where: str, whole: float) -> str:
+def _whole(job: Job, whole: float) -> str:
+    """How many of the units that have parameters are in memory whole."""
     units = sum(size > 0 for size in job.unit_bytes)
-    there = f"{whole:.0f} of {units} units are in memory whole."
+    return f"{whole:.0f} of the {units} units with parameters {'is' if whole == 1 else 'are'} in memory whole."
+
+
+def _peak_habit(job: Job, where: str, whole: float) -> str:
+    units, there = sum(size > 0 for size in job.unit_bytes), _whole(job, whole)
     if "construction" in where:
         return f"{there} Keep only the shards after the construction, and nothing that they were cut from."
     if ", after " in where:
@@ -290,12 +295,11 @@ def _freed_again(bench: RankBench, case: Case, result: CallResult) -> None:
         before, held = (checks.amount(result, rank, name) for name in ("before", "peak"))
         if before <= job.allowed_bytes < held:
             where, whole = checks.field(result, rank, "where"), checks.amount(result, rank, "whole")
-            units = sum(size > 0 for size in job.unit_bytes)
             message = (
-                f"With {case.label}: full_state_dict() was called between two steps, and what it returned was dropped. "
+                f"With {case.label}: full_state_dict() was called between two steps, and the caller dropped its result. "
                 f"Then rank {rank} holds {held:,.0f} bytes of parameters {where if isinstance(where, str) else ''}. Its "
-                f"shard and two units are {job.most_bytes:,} bytes. {whole:.0f} of {units} units are in memory whole. "
-                "Free each unit again before full_state_dict() returns, and keep nothing of what it returns."
+                f"shard and two units are {job.most_bytes:,} bytes. {_whole(job, whole)} Before the call, the rank kept "
+                "within the limit. Keep no reference to the result or its tensors, and free each unit that full_state_dict() gathers."
             )
             texts = f"at most {job.allowed_bytes:,} bytes", f"{held:,.0f} bytes"
             raise bench.lost(case, "too_much_memory", message, rank, *texts)
