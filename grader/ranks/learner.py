@@ -250,7 +250,8 @@ def raised(error: BaseException, file: str, stage: str) -> dict[str, Any]:
         why = "syntax"
     if isinstance(error, ForbiddenCall):
         why = "forbidden"
-    return {**program.raised(error, file, stage), "text": text.strip()[:MOST_TEXT], "why": why}
+    note = str(getattr(error, "in_call", ""))[:MOST_TEXT]  # a harness sets it
+    return {**program.raised(error, file, stage), "text": text.strip()[:MOST_TEXT], "why": why, "note": note}
 
 
 def _limit(error: BaseException, text: str) -> str:

@@ -37,7 +37,7 @@ class Raised:
     """An exception that left the learner's code: when it was compiled ("compile"), loaded ("load") or called.
 
     `why` is more than its type says, if anything: "memory", "syntax", "forbidden", "peer", "stuck", "ended", or a limit
-    of the box.
+    of the box. `note` is a sentence of the exercise's harness in the box: which call it was.
     """
 
     type: str
@@ -45,6 +45,7 @@ class Raised:
     line: int | None
     stage: str = ""
     why: str = ""
+    note: str = ""
 
     @classmethod
     def read(cls, told: Mapping[str, Any], most: int = 1000) -> Raised:
@@ -53,6 +54,7 @@ class Raised:
         return cls(
             plain(told.get("type"), MOST_NAME), plain(told.get("text"), most),
             line if isinstance(line, int) else None, str(told.get("stage")), str(told.get("why")),
+            plain(told.get("note", ""), most),
         )  # fmt: skip
 
 

@@ -21,6 +21,7 @@ _SHAPE = re.compile(r"\(#(?:, #)*,?\)")
 _RANKS = re.compile(r"\branks? #(?:, #)*(?: (?:and|or) #)?")
 _NUMBER = re.compile(r"-?\d+(?:[.,]\d+)*(?:e[-+]?\d+)?")
 _QUOTE = re.compile(r" ?\(line (\d{1,7}): `([^`]*)`\)")
+_CALL = re.compile(r" The call was `[^`]*`(?:, after `[^`]*`)?\.")
 _FILE = re.compile(r"^\S+\.(?:py|ipynb)\b")
 _SENTENCE = re.compile(r"(?<=[.?!])\s+(?=[A-Z])")
 _COUNTED = ("too_many_bytes", "too_few_bytes", "too_many_messages")
@@ -62,9 +63,9 @@ class Mark:
 
 
 def gist(message: str) -> str:
-    """What a message says apart from its case, its numbers and the lines it quotes: equal for the same mistake in
-    another run, on another number of ranks, and of another learner."""
-    text = message[:3000]
+    """What a message says apart from its case, numbers, calls and the lines it quotes: equal for the same mistake
+    in another run, on another number of ranks, and of another learner."""
+    text = _CALL.sub("", message[:3000])
     for prefix in (_NOT_JUDGED, _CASE, _SHARE, _FACT):
         text = prefix.sub("", text, count=1)
     text = _RANKS.sub("rank #", _SHAPE.sub("(#)", _NUMBER.sub("#", _QUOTE.sub("", text))))

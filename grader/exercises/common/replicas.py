@@ -120,8 +120,10 @@ class Script:
 
 
 def case(group: str, label: str, scripts: Sequence[Script]) -> Case:
-    """All scripts of one class as one call."""
-    return Case(group, label, (([script.steps for script in scripts],),), scripts[0].kind, expected=scripts, by="run")
+    """All scripts of one class as one call, also as a learner would write them: for a step that raises."""
+    written = [[_line(script.kind, step) for step in script.steps] for script in scripts]
+    arguments = (([script.steps for script in scripts], written),)
+    return Case(group, label, arguments, scripts[0].kind, expected=scripts, by="run")
 
 
 # ---- what came back
@@ -252,6 +254,8 @@ def _line(kind: str, step: list[Any]) -> str:
             parts = [json.dumps(arg) if isinstance(arg, str) else repr(arg) for arg in args]
             parts += [f"{key}={value!r}" for key, value in kwargs.items()]
             return f"{name}.{method}({', '.join(parts)})"
-        case "merge":
-            return f"{name}.merge({rest[0]})"
+        case "merge" | "compare":
+            return f"{name}.{what}({rest[0]})"
+        case "value":
+            return f"{name}.value()"
     return f"{name} = {kind}.from_json(json.loads(json.dumps({rest[0]}.to_json())))"

@@ -5,16 +5,30 @@ from __future__ import annotations
 import json
 from typing import Any
 
-
-def run(make: Any, scripts: list[list[list[Any]]]) -> dict[str, Any]:
-    """What was answered in each script. A step is [what, object's name, ...]; objects are made as they are named."""
-    return {"answers": [_one(make, script) for script in scripts]}
+MOST = 14  # steps that are told before one that raises
 
 
-def _one(make: Any, script: list[list[Any]]) -> list[Any]:
+def run(make: Any, scripts: list[list[list[Any]]], written: list[list[str]]) -> dict[str, Any]:
+    """What was answered in each script. A step is [what, object's name, ...]; objects are made as they are named. An
+    error says in which step of the script it was raised, in the words of `written`."""
+    answers = []
+    for script, lines in zip(scripts, written, strict=True):
+        done: list[int] = []
+        try:
+            answers.append(_one(make, script, done))
+        except Exception as error:
+            before = ["..."][: done[-1] > MOST] + lines[max(0, done[-1] - MOST) : done[-1]]
+            after = f", after `{'; '.join(before)}`" if before else ""
+            vars(error)["in_call"] = f"The call was `{lines[done[-1]]}`{after}."
+            raise
+    return {"answers": answers}
+
+
+def _one(make: Any, script: list[list[Any]], done: list[int]) -> list[Any]:
     objects: dict[str, Any] = {}
     answers: list[Any] = []
-    for what, name, *rest in script:
+    for number, (what, name, *rest) in enumerate(script):
+        done.append(number)
         if what == "new":
             objects[name] = make()
         elif what == "do":

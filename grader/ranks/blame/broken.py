@@ -57,7 +57,8 @@ def raised(rank: int, error: Raised, world: int, source: Source, others: int) ->
             " The elements of this tensor do not lie next to each other in memory, and gloo sends and receives only "
             "tensors whose elements do. Pass x.contiguous(), a copy in which they do, and copy what you receive back."
         )
-    text = f"{who} raised {error.type}{text}{place}{also}.{reason}"
+    noted = f" {error.note}" if error.note else ""
+    text = f"{who} raised {error.type}{text}{place}{also}.{noted}{reason}"
     return source.found(kind, text, rank, error.line, RETURNS if world > 1 else "the function returns", error.type)
 
 
