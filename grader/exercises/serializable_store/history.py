@@ -133,7 +133,7 @@ def _of_messages(story: Story, steps: bool) -> list[str]:
         ),
     ):
         told = [
-            f"{sent.src}'s {sent.type} to {sent.dst}" + ("" if steps else f" of {sent.sent:.3f} s")
+            f"{sent.src}'s {sent.type} to {sent.dst}" + ("" if steps else f" (sent at {sent.sent:.3f} s)")
             for sent in some[:MOST_TOLD]
         ]
         more = f" and {len(some) - MOST_TOLD} more" if len(some) > MOST_TOLD else ""

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 from grader import tally
 from grader.exercises.serializable_store import answered, plans, serial
-from grader.exercises.serializable_store.history import History
+from grader.exercises.serializable_store.history import History, befell
 from grader.nodes.clients import Asked
 from grader.nodes.runs import answer_text, same
 from grader.trace.story import Sent
@@ -87,10 +87,15 @@ class Judging(History):
                 said = f"was answered after {one.seconds:.2f} s"
             else:
                 said = f"was answered with {answer_text(one)} after {one.seconds:.2f} s"
-            text = (
-                f"{self.label(one)} {said}. {why} It must get txn_ok within {PROMPT:g} s. If a key is still locked, wait for it "
-                "or try again; and do not leave a key locked for longer than its transaction needs."
+            before = befell(self.story).sentences
+            advice = (
+                "Messages were lost, and nothing else failed. A lost message must not leave a key locked, not even a key that "
+                "was only read. Ask again until the outcome is known."
+                if len(before) == 1 and before[0].endswith("lost")
+                else "If a key is still locked, wait for it or try again. Do not leave a key locked for longer than its "
+                "transaction needs."
             )
+            text = f"{self.label(one)} {said}. {why} It must get txn_ok within {PROMPT:g} s. {advice}"
             return self.broken("not_available", text, one, expected="txn_ok within 2 s", got=said.removeprefix("was "))
         return None
 
