@@ -213,7 +213,10 @@ ONE_LEADER = "what a node has promised to one node it must not promise to anothe
 NEW_NUMBERS = (
     "a node that restarts must not use a number (a term, a ballot) again that it used before for something else."
 )
-UNTIL_DECIDED = "what a node has taken stays on its disk until what replaces it is there, too. A crash may come after any single write."
+UNTIL_DECIDED = (
+    "what a node has accepted stays on its disk until what replaces it is there, too. A crash may come after any single "
+    "write. Put both into one write, or write what replaces it first."
+)
 STILL_KEPT = (
     "a node that tells another one what it has taken must keep it: the other one may crash before a majority has it."
 )

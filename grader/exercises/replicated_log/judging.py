@@ -11,7 +11,7 @@ from grader.nodes.clients import Asked
 from grader.nodes.histories.log_requests import Malformed, operation
 from grader.nodes.histories.log_words import sentence
 from grader.nodes.histories.logs import NEVER, Finding, Operation, Poll, Send, What, findings
-from grader.nodes.runs import answer_text
+from grader.nodes.runs import answer_text, place
 from grader.says import at, counted, cut, listed, some
 from grader.trace.story import Sent
 from grader.verdict import Diagnosis, Kind
@@ -28,6 +28,8 @@ TITLES: dict[What, str] = {
     "back": "A committed offset that went back", "uncommitted": "An offset that nobody committed",
     "commit-refused": "A refused commit that happened",
 }  # fmt: skip
+
+MOST_CRASHES = 2  # that are told
 
 
 def unsafe(scene: Logs, why: str = "") -> Diagnosis | None:
@@ -104,8 +106,9 @@ def _told(scene: Logs, found: Finding, final: dict[str, list[Poll]], why: str) -
             text += f" In the end {listed(holders)} returned it and {node} did not, 5 s after all was whole."
         else:
             text += " In the end no node returned it."
-    text += _spread(scene, found) + _skipped_at(scene, found) + _crashed(scene, found)
+    text += _spread(scene, found) + _skipped_at(scene, found)
     if why:
+        text += _written_half(scene, requests[-1]) or _crashed(scene, found)
         text += f" The rule that this run tests: {why}"
     line = requests[-1].reply.line if requests[-1].reply else None
     return scene.bench.found(kind, text, line)
@@ -158,6 +161,20 @@ def _crashed(scene: Logs, found: Finding) -> str:
     events = [e for e in scene.sim.story.events if e.what == "crash" and first.sent <= e.at <= second.sent]
     crashes = [f"{e.node} at {at(e.at)}" for e in events]
     return f" After the first answer had left {first.src}, nodes crashed: {some(crashes, 3)}." if crashes else ""
+
+
+def _written_half(scene: Logs, last: Asked) -> str:
+    """Which nodes crashed, before this was answered, in a step in which they had written something."""
+    events, told = scene.sim.story.events, []
+    for number, crash in enumerate(events):
+        if crash.what != "crash" or crash.at > (last.answered or NEVER):
+            continue
+        step = [other for other in events[:number] if (other.node, other.at) == (crash.node, crash.at)]
+        wrote = [f'"{cut(w.text.partition(" = ")[0], 40)}"{place(w.line)}' for w in step if w.what == "write"]
+        if wrote:
+            what = listed(wrote[-2:])
+            told.append(f"{crash.node} crashed at {at(crash.at)}, in a step in which it had written {what}")
+    return f" {'. '.join(told[:MOST_CRASHES])}." if told else ""
 
 
 def _skipped_at(scene: Logs, found: Finding) -> str:
