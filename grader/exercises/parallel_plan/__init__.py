@@ -25,6 +25,8 @@ from grader.worlds.ranks import Outcome, RankBench, Ranks
 FIELDS = tuple(field.name for field in fields(Plan))
 SLOWER = 1.05  # than the best plan
 CPU_SECONDS = 2.0
+COMPARE = "Compare your own numbers with these."  # where no cause is sure
+TRIES = "Check whether your search tries others, and what they cost by your formulas."
 
 PARTS = {
     "compute": "computing",
@@ -110,9 +112,9 @@ def _text(plan: Plan) -> str:
     return ", ".join(f"{name}={getattr(plan, name)}" for name in FIELDS)
 
 
-def _lost(bench: RankBench, case: Case, kind: Any, said: str, expected: str, got: str) -> Lost:
+def _lost(bench: RankBench, case: Case, kind: Any, said: str, expected: str, got: str, plans: str = "") -> Lost:
     job: Job = case.expected
-    message = f"{job.label[0].upper()}{job.label[1:]}: {said} The call was `{job.call}`."
+    message = f"{job.label[0].upper()}{job.label[1:]}: {said} The call was `{job.call}`{plans}."
     return bench.lost(case, kind, message, None, expected, got)
 
 
@@ -166,7 +168,7 @@ def _raise_too_large(bench: RankBench, answers: list[Answer]) -> None:
     said = (
         f"{_text(answer.plan)} needs {answer.bytes / GB:.4g} GB on a device of the first stage, but a device has "
         f"{there:.4g} GB. Parameters, gradients and Adam's states take {need.states[0] / GB:.4g} GB, and activations "
-        f"take {need.activations[0] / GB:.4g} GB. {_why(bench, wrong) or 'Compare your own numbers with these.'}"
+        f"take {need.activations[0] / GB:.4g} GB. {_why(bench, wrong) or COMPARE}"
     )
     texts = f"at most {there:.4g} GB, such as {_text(least)}", f"{answer.bytes / GB:.4g} GB"
     raise _lost(bench, answer.case, "too_much_memory", said, *texts)
@@ -183,14 +185,18 @@ def _raise_too_slow(bench: RankBench, answers: list[Answer]) -> None:
         return
     answer, (best, seconds) = wrong[0], wrong[0].job.best()
     mine, other = answer.job.seconds(answer.plans), answer.job.seconds(Plans.one(best))
+    texts, why = (f"{SLOWER * seconds:.4g} s", f"{answer.seconds:.4g} s"), _why(bench, wrong)
+    if why and not why.endswith((COMPARE, TRIES)):  # the cause is known: no numbers that may lead away from it
+        said = f"your plan takes {answer.seconds:.4g} s a step, and the best plan takes {seconds:.4g} s. At most {SLOWER - 1:.0%} more is allowed. {why}"
+        plans = f", which returned `{_text(answer.plan)}`, instead of `{_text(best)}`"
+        raise _lost(bench, answer.case, "too_slow", said, *texts, plans)
     name = max(PARTS, key=lambda part: getattr(mine, part)[0] - getattr(other, part)[0])
     said = (
         f"{_text(answer.plan)} takes {answer.seconds:.4g} s a step, {_more(answer.seconds / seconds)} the best plan. "
-        f"The best plan takes {seconds:.4g} s: {_text(best)}. At most {SLOWER - 1:.0%} more is allowed. The "
-        f"two plans differ most in {PARTS[name]}: {getattr(mine, name)[0]:.3g} s instead of {getattr(other, name)[0]:.3g} s. "
-        f"{_why(bench, wrong) or 'Check your cost of that part, and that your search tries the best plan.'}"
+        f"The best plan takes {seconds:.4g} s: {_text(best)}. At most {SLOWER - 1:.0%} more is allowed. The largest "
+        f"difference is {PARTS[name]}, {getattr(mine, name)[0]:.3g} s instead of {getattr(other, name)[0]:.3g} s. "
+        f"{why or 'Check your cost of that part, and that your search tries the best plan.'}"
     )
-    texts = f"{SLOWER * seconds:.4g} s", f"{answer.seconds:.4g} s"
     raise _lost(bench, answer.case, "too_slow", said, *texts)
 
 
@@ -214,8 +220,8 @@ def _why(bench: RankBench, wrong: list[Answer]) -> str:
         said = f"This plan is the best for a cost model that forgets {words}."
         if most < len(answers):  # the others cannot come from that model
             return (
-                f"{said} Your other plans are not all the best for it, so this is not the cause, or not the only one. Compare "
-                "your own numbers with these."
+                f"{said} Your other plans are not all the best for it, so this is not the cause, or not the only one. "
+                f"{COMPARE}"
             )
         return f"{said} {costs.FORGOTTEN[forgotten[0]][1]}"
     narrow = [mistake for mistake in found if mistake in costs.NARROW]
@@ -224,9 +230,7 @@ def _why(bench: RankBench, wrong: list[Answer]) -> str:
     if not narrow or (len(narrow) == 1 and counts[narrow[0]] == len(answers)):
         return "".join(costs.NARROW[mistake] for mistake in narrow)
     several = [costs.NARROW[mistake].partition(".")[0].removeprefix("This is ") for mistake in narrow]
-    return (
-        f"This is {says.listed(several)}. Check whether your search tries others, and what they cost by your formulas."
-    )
+    return f"This is {says.listed(several)}. {TRIES}"
 
 
 def _explains(mistake: str, answers: list[Answer]) -> bool:
