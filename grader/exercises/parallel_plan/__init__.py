@@ -193,8 +193,8 @@ def _raise_too_slow(bench: RankBench, answers: list[Answer]) -> None:
     name = max(PARTS, key=lambda part: getattr(mine, part)[0] - getattr(other, part)[0])
     said = (
         f"{_text(answer.plan)} takes {answer.seconds:.4g} s a step, {_more(answer.seconds / seconds)} the best plan. "
-        f"The best plan takes {seconds:.4g} s: {_text(best)}. At most {SLOWER - 1:.0%} more is allowed. The largest "
-        f"difference is {PARTS[name]}, {getattr(mine, name)[0]:.3g} s instead of {getattr(other, name)[0]:.3g} s. "
+        f"The best plan takes {seconds:.4g} s: {_text(best)}. At most {SLOWER - 1:.0%} more is allowed. The two "
+        f"plans differ most in {PARTS[name]}: {getattr(mine, name)[0]:.3g} s instead of {getattr(other, name)[0]:.3g} s. "
         f"{why or 'Check your cost of that part, and that your search tries the best plan.'}"
     )
     raise _lost(bench, answer.case, "too_slow", said, *texts)
