@@ -220,7 +220,7 @@ class NodeBench:
             best = again, seen
             return True
 
-        if wrong.kind not in NOT_SMALLER and not self._broke:
+        if wrong.kind not in NOT_SMALLER and not self._broke and self.replayed is None:  # that is played as it was kept
             plan = minimise(plan, fails, tries)
         diagnosis, shown = best
         if shown is not None:
