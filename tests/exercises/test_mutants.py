@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 from _pytest.mark import ParameterSet
@@ -87,6 +88,18 @@ def test_a_wrong_submission_is_caught_by_its_check_for_its_reason(
     drawn = verdict.check(each.check).diagram
     assert drawn is None or drawn.startswith("<svg")
     assert not verdicts.missed(each, verdict), f"{each.bug}\n{verdicts.missed(each, verdict)}\n{told(verdict)}"
+    if (kept := verdict.check(each.check).schedule) is not None:
+        plays_again(each, kept, verdict, engines)
+
+
+def plays_again(each: Wrong, kept: dict[str, Any], verdict: Verdict, engines: Engines) -> None:
+    """What a kept schedule shows is the same again, and is not wrong with what is right."""
+    asked = only(find(each.exercise), each.check)
+    again = grade(asked, each.submission, engines, verdicts.SEED, replayed=kept).checks[0]
+    assert again.diagnosis == verdict.check(each.check).diagnosis
+    base = verdicts.handed_in(each.exercise, each.base or REFERENCE)
+    right = grade(asked, base, engines, verdicts.SEED, replayed=kept)
+    assert right.checks[0].status in ("pass", "skipped"), f"the schedule, played by what is right\n{told(right)}"
 
 
 def tried_right() -> Iterator[ParameterSet]:
