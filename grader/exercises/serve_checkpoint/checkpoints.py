@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -80,7 +80,8 @@ def net(rng: np.random.Generator, *sizes: int) -> Net:
 
 @dataclass(frozen=True, eq=False)
 class Ask:
-    """One request: what it is in words, and what must come: a status, with predictions where they are right."""
+    """One request: what it is in words, and what must come: a status (`also` is as good), with predictions where they
+    are right. A body's bytes that are no UTF-8 are surrogates."""
 
     what: str
     method: str = "POST"
@@ -89,6 +90,7 @@ class Ask:
     status: int = 200
     right: Array | None = None
     patient: bool = False
+    also: int = 0
 
     def told(self) -> dict[str, Any]:
         return {"method": self.method, "path": self.path, "body": self.body, "patient": self.patient}
@@ -154,6 +156,9 @@ def cases(draw: Draw) -> Iterator[Case]:
     model = net(rng, 4, 3)
     single = [(predict(model, _rows(rng, model, 2)),) for _ in range(6)]
     yield _case("once", "Requests one after another", Plan(((WAIT,), *single), model))
+    failing = replace_status(single[0][0], 503)
+    again = Plan(((HEALTH,), (UNREADY,), (failing,), (UNREADY,), (failing,)), model, "cut")
+    yield _case("once broken", "A checkpoint that was cut off", again)
     yield from _concurrent(draw.generator("concurrent"))
     yield from _bad_input(draw.generator("bad input"))
     yield from _ready(draw.generator("ready"))
@@ -169,7 +174,7 @@ def cases(draw: Draw) -> Iterator[Case]:
 
 def replace_status(ask: Ask, status: int) -> Ask:
     """The same request, which must have another answer."""
-    return Ask(ask.what, ask.method, ask.path, ask.body, status)
+    return replace(ask, status=status, right=None)
 
 
 def _answers(rng: np.random.Generator) -> Iterator[Case]:
@@ -235,6 +240,7 @@ def _bad_input(rng: np.random.Generator) -> Iterator[Case]:
         _bad("null for inputs", {"inputs": None}),
         _bad("a number for inputs", {"inputs": 3}),
         _bad("half of a surrogate pair", '{"inputs": "\\ud800"}'),
+        replace(_bad("bytes that are no UTF-8", '{"inputs": "\udcff"}'), also=400),  # which is FastAPI's own answer
     )
     yield _case(
         "bad_input", "Bad requests", _one_by_one(model, good[0], *rows, good[1], *values, good[2], *bodies, good[3])

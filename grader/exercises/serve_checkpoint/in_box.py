@@ -371,7 +371,9 @@ class Client(threading.Thread):
             try:
                 body = request["body"]
                 headers = {"x-request": str(number)} | ({"content-type": "application/json"} if body else {})
-                connection.request(request["method"], request["path"], body.encode() or None, headers)
+                connection.request(
+                    request["method"], request["path"], body.encode(errors="surrogateescape") or None, headers
+                )
                 if self.sent is not None:
                     self.sent.wait(HOLD_SECONDS)
                 answer = connection.getresponse()

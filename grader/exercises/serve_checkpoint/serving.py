@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 from collections.abc import Iterator
 from dataclasses import replace
@@ -106,7 +107,7 @@ def _answer(
     wanted, status = ask.status, answer["status"]
     if ask.patient:
         return None
-    if status != wanted:
+    if status not in (wanted, ask.also):
         raised = answer["raised"] or {}
         body = f", with the body {short(answer['body'], 160)}" if answer["body"].strip() and not raised else ""
         name = f", because it raised {short(raised['type'])}: {short(raised['text'])}" if raised else ""
@@ -213,10 +214,14 @@ def prefix(bench: RankBench) -> Chart:
 
 
 def once(bench: RankBench) -> Chart:
-    """After the first prediction nothing is loaded any more."""
+    """After the first prediction nothing is loaded any more; nor after the first answer that there is no model."""
     names = {"opens": "the checkpoint's file was opened", "loads": "torch.load ran", "states": "load_state_dict ran"}
-    for case, plan, told in _servers(bench, "once"):
+    for case, _, told in _servers(bench, "once"):
         _right(bench, case, told)
+    broken: list[tuple[Case, Plan, Told]] = []
+    with contextlib.suppress(Lost):  # what a broken checkpoint's server must answer is another check's matter
+        broken += _servers(bench, "once broken")
+    for case, plan, told in [*_servers(bench, "once"), *broken]:
         before, after = told["counts"][1], told["counts"][-1]
         later = sum(len(group) for group in plan.groups[2:])
         for name, words in names.items():
@@ -226,6 +231,10 @@ def once(bench: RankBench) -> Chart:
                     f"{case.label}: {words} {says.counted(times, 'time')} while {later} requests came after the first"
                 )
                 hint = "Load the model once, when the application is made, and keep it."
+                if plan.ruin:
+                    hint = (
+                        "Try to load the model once, when the application is made. Where that fails, keep the reason."
+                    )
                 raise _trouble(bench, case, told, "too_slow", message, None, "0 times", hint, f"{times} times")
     return _picture(bench, "once")
 
