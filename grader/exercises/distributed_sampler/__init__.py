@@ -15,7 +15,7 @@ from grader.exercises.common import checks
 from grader.exercises.common.plain import in_words
 from grader.exercises.distributed_sampler import samplers
 from grader.exercises.distributed_sampler.samplers import AFTER, GOING_BACK, INSIDE, TWICE, Job, Lists, cases
-from grader.ranks.program import CallResult, Function
+from grader.ranks.program import CallResult, Function, Strided
 from grader.says import counted
 from grader.worlds.cases import Case
 from grader.worlds.ranks import Outcome, RankBench, Ranks
@@ -34,18 +34,23 @@ _NOT_DEALT = (
 
 
 def _orders(bench: RankBench, group: str) -> Iterator[tuple[Case, Job, list[Lists], CallResult]]:
-    """The calls of `group`: what the ranks handed out in each epoch. Raises Lost where those are no indices."""
+    """The calls of `group`: what the ranks handed out in each epoch. Raises Lost where those are no indices. Tensors of
+    one integer are none in two groups, without and with shuffling; in the others they count as integers."""
+    exact = group in ("covers", "as_torch")
     for case, result in bench.calls(group):
         job: Job = case.expected[0]
         parts = [returned["orders"] for returned in result.returned]
         orders: list[Lists] = [
-            [list(indices) for part in parts for indices in part[number]] for number in range(len(parts[0]))
+            [list(indices if exact else map(_integer, indices)) for part in parts for indices in part[number]]
+            for number in range(len(parts[0]))
         ]
         for lists in orders:
             for rank, indices in enumerate(lists):
                 strange = next((index for index in indices if type(index) is not int), None)
                 if strange is not None:
                     said = f"rank {rank} hands out {in_words(strange)}. Hand out indices, as plain integers."
+                    if type(_integer(strange)) is int:
+                        said += " A tensor's tolist() gives Python ints."
                     said = f"With {case.label}: {said}"
                     raise bench.lost(case, "wrong_result", said, rank, "an int", in_words(strange))
                 outside = next((index for index in indices if not 0 <= index < job.size), None)
@@ -54,6 +59,13 @@ def _orders(bench: RankBench, group: str) -> Iterator[tuple[Case, Job, list[List
                     said = f"With {case.label}: rank {rank} hands out index {outside}, but the indices are {those}."
                     raise bench.lost(case, "wrong_result", said, rank, those, str(outside))
         yield case, job, orders, result
+
+
+def _integer(index: Any) -> Any:
+    """The integer that a tensor holds; anything else as it is."""
+    if isinstance(index, Strided) and index.numel == 1 and index.storage.dtype.kind in "iu":
+        return int(index.view().item())
+    return index
 
 
 def _short(indices: Any) -> str:

@@ -106,6 +106,9 @@ def _indices(sampler: Any, size: int, replicas: int, inside: bool = False) -> li
 
 
 def _index(value: Any) -> Any:
+    """An int, also for one of numpy. A tensor stays what it is: it is an index of a list, but no key of a dict."""
+    if isinstance(value, torch.Tensor):
+        return value
     try:
         return operator.index(value)
     except TypeError:

@@ -1,4 +1,4 @@
-"""A torch Sampler that folds the padded order into a matrix, a column for each rank; its indices are 0-d tensors."""
+"""A torch Sampler that folds the padded order into a matrix, a column for each rank; its indices are NumPy integers."""
 
 import torch
 from torch.utils.data import Sampler
@@ -26,4 +26,4 @@ class ShardedSampler(Sampler):
         order = torch.randperm(self.dataset_size, generator=generator) if self.shuffle else torch.arange(self.dataset_size)
         total = self.shape[0] * self.shape[1]
         repeats = 1 + total // self.dataset_size
-        return iter(order.repeat(repeats)[:total].reshape(self.shape)[:, self.column])
+        return iter(order.repeat(repeats)[:total].reshape(self.shape)[:, self.column].numpy())
