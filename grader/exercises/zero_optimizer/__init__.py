@@ -23,6 +23,7 @@ from grader.worlds.ranks import Ranks
 
 ODD = ((7, 5), (11,), (4,), (13, 2), (1,))  # 77 elements: no number of ranks that is used here divides them
 LAYERS = ((16, 16), (16,)) * 12  # can be shared out whole, too
+SMALL = ((8,),) * 16  # a shard of 32 elements on 4 ranks, which shards of larger units do not fit
 ADAMW = {"lr": 0.05, "weight_decay": 0.1}
 ADAM = {"lr": 0.02, "weight_decay": 0.05}
 SGD = {"lr": 0.05, "momentum": 0.9}
@@ -48,6 +49,7 @@ def cases(draw: Draw) -> Iterator[Case]:
     halves = (Group(tuple(range(0, 24, 2)), {}), Group(tuple(range(1, 24, 2)), {}))  # weights, and biases
     yield _case(draw, "budget1", 2, "AdamW", ADAMW, 1, LAYERS, halves, steps=3)
     yield _case(draw, "budget1", 4, "AdamW", ADAMW, 1, LAYERS, steps=3)
+    yield _case(draw, "budget1", 4, "AdamW", ADAMW, 1, SMALL, steps=2)
     yield _case(draw, "budget2", 3, "AdamW", ADAMW, 2, LAYERS, halves, steps=3)
     yield _case(draw, "budget2", 4, "AdamW", ADAMW, 2, LAYERS, steps=3)
     yield _case(draw, "real", 2, "AdamW", ADAMW, 1, ODD, steps=5, engine="gloo")

@@ -143,13 +143,14 @@ def state(bench: RankBench) -> Outcome:
             texts = f"{total:,} bytes on all ranks", f"{sum(kept):,g} bytes"
             raise bench.lost(case, "wrong_result", what, None, *texts)
         if kept[worst] > allowed:
-            what = f"With {case.label}: {_too_large(result, kept, worst, total, allowed)}"
+            what = f"With {case.label}: {_too_large(given, result, kept, worst, allowed)}"
             texts = f"at most {allowed:,.0f} bytes", f"{kept[worst]:,.0f} bytes"
             raise bench.lost(case, "too_much_memory", what, worst, *texts)
     return bench.picture("budget1")
 
 
-def _too_large(result: CallResult, kept: list[float], worst: int, total: int, allowed: float) -> str:
+def _too_large(given: Given, result: CallResult, kept: list[float], worst: int, allowed: float) -> str:
+    total = given.plan.state_bytes
     elements = checks.amount(result, worst, "elements")
     if 0 < 4 * elements <= allowed:
         return (
@@ -160,11 +161,11 @@ def _too_large(result: CallResult, kept: list[float], worst: int, total: int, al
     evenly = " evenly" if sum(kept) < 1.2 * total else ""
     return (
         f"the optimizer state is not sharded{evenly}: rank {worst} holds {100 * kept[worst] / total:.0f} % of it, "
-        f"{math.floor(100 * SLACK / len(kept))} % allowed. {_state_habit(kept, total)}"
+        f"{math.floor(100 * SLACK / len(kept))} % allowed. {_state_habit(given, kept, total)}"
     )
 
 
-def _state_habit(kept: list[float], total: int) -> str:
+def _state_habit(given: Given, kept: list[float], total: int) -> str:
     if min(kept) > 0.99 * total:
         return (
             "Every rank holds as much as all of it: give optimizer_class only the parameters, or slices, of this rank's "
@@ -174,7 +175,11 @@ def _state_habit(kept: list[float], total: int) -> str:
         return "One rank has all the work: share the elements out among the ranks."
     if sum(kept) < 1.2 * total:
         per_rank = ", ".join(f"{100 * part / total:.0f} %" for part in kept)
-        return f"The ranks hold {per_rank}: balance by the number of elements, not of parameters."
+        if len(set(given.plan.sizes)) > 1:
+            return f"The ranks hold {per_rank}: balance by the number of elements, not of parameters."
+        elements = sum(given.plan.sizes)
+        each = -(-elements // len(kept))
+        return f"The ranks hold {per_rank}. There are {elements:,} elements: give each rank a shard of {each:,}."
     return (
         f"All ranks together hold {100 * sum(kept) / total:.0f} % of it. Keep each element's state once: on one rank, and "
         "there in one instance."
