@@ -7,6 +7,7 @@ Communication (Li et al. 2024); block scales as in FP8 training (DeepSeek-V3 202
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -33,11 +34,26 @@ FACTOR = 1.25  # of the reference's root mean square error
 
 def _calls(bench: RankBench, group: str) -> Iterator[tuple[Case, Job, CallResult]]:
     """The finished calls of a group, with the tensors as they were; raises Lost for what must not be in any."""
-    for case, result in bench.calls(group):
-        checks.clean(bench, case, result)
-        if found := sums.malformed(case, result, bench.program.file):
-            raise Lost(found, bench.outcome(case))
-        yield case, case.expected, result
+    try:
+        for case, result in bench.calls(group):
+            checks.clean(bench, case, result)
+            if found := sums.malformed(case, result, bench.program.file):
+                raise Lost(found, bench.outcome(case))
+            yield case, case.expected, result
+    except Lost as lost:
+        raise _of_zeros(lost) from None
+
+
+def _of_zeros(lost: Lost) -> Lost:
+    """The same loss, and where a rank with nothing but zeros returned while others wait, also that it has only those."""
+    found = lost.diagnosis
+    if found.kind == "left_early" and isinstance(lost.picture, Outcome):
+        inputs = lost.picture.case.expected.inputs
+        empty = says.names([rank for rank, each in enumerate(inputs) if len(each) and not each.any()])
+        if found.message.startswith(f"{empty.capitalize()} returned"):
+            why = f"In this call, the tensor of {empty} is all zeros. It must take part all the same: it needs the sum, too."
+            lost.diagnosis = replace(found, message=f"{found.message} {why}")
+    return lost
 
 
 def _results(result: CallResult) -> list[Array]:

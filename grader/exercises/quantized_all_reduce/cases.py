@@ -53,6 +53,7 @@ def _zeros(draw: Draw) -> Iterator[Case]:
     yield case(draw, "zeros", 4, 256, 16, _nothing, "all zero")
     yield case(draw, "zeros", 2, 256, 16, _blank(0), "half of the blocks zero")
     yield case(draw, "zeros", 3, 192, 16, _blank(1), "half of the blocks zero on rank 1 alone")
+    yield case(draw, "zeros", 3, 192, 16, _nothing_on_rank_1, "all zero on rank 1 alone")
     yield case(draw, "zeros", 4, 512, 32, _sparse, "two of three elements zero on all ranks")
     yield case(draw, "zeros", 2, 128, 16, _opposite, "values that cancel out")
 
@@ -159,6 +160,11 @@ def _unequal(generator: np.random.Generator, rank: int, length: int, block: int)
 
 def _nothing(generator: np.random.Generator, rank: int, length: int, block: int) -> Array:
     return np.zeros(length)
+
+
+def _nothing_on_rank_1(generator: np.random.Generator, rank: int, length: int, block: int) -> Array:
+    """What one rank has is no reason to leave: the others wait for it, and it needs their sum."""
+    return _nothing(generator, rank, length, block) if rank == 1 else _plain(generator, rank, length, block)
 
 
 def _blank(only: int) -> Values:
