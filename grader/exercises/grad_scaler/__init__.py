@@ -20,7 +20,6 @@ from grader.worlds.cases import Case
 from grader.worlds.ranks import RankBench, Ranks
 
 _OWN = " Keep what is found, and the scale, on the instance (self), not on the class or in the module."
-_INFINITE = "Let the scale grow only if the result is finite in float32, because an infinite scale makes all gradients infinite."
 _BAD = {"nan": "a NaN", "inf": "an inf", "-inf": "a -inf"}
 
 
@@ -98,8 +97,6 @@ def _same_scales(bench: RankBench, case: Case, work: Work, right: Right, result:
                 right_on = says.names(others)
                 said += f" On {right_on} the scale is right. Update it by one decision, which all ranks share."
             habit = scale_habit(work, right, mine) or _skipped(work, right, result, rank, number - 1)
-            if np.isinf(mine[number]):
-                habit = _INFINITE
             said = f"With {case.label}: {said} {habit}".strip()
             raise bench.lost(case, "wrong_result", said, rank, f"{expected:g}", got)
 

@@ -41,7 +41,6 @@ class LossScaler:
         if not self.finite:
             self.exponent_free_scale *= self.backoff_factor
         elif self.left == 0:
-            grown = self.exponent_free_scale * self.growth_factor
-            self.exponent_free_scale = grown if grown < 2.0**128 else self.exponent_free_scale
+            self.exponent_free_scale *= self.growth_factor
             self.left = self.growth_interval
         self.state, self.finite = READY, True

@@ -51,6 +51,5 @@ class LossScaler:
         if self.verdict == "skip":
             self.value, self.history = self.value * self.down, []
         elif len(self.history) == self.interval:
-            grown = self.value * self.up  # to be multiplied with float32 numbers
-            self.value, self.history = grown if torch.tensor(grown).isfinite() else self.value, []
+            self.value, self.history = self.value * self.up, []
         self.verdict = None

@@ -42,7 +42,5 @@ class LossScaler:
             self.good_steps += 1
             if self.good_steps == self.growth_interval:
                 self.current *= self.growth_factor
-                if self.current > torch.finfo(torch.float32).max:
-                    self.current /= self.growth_factor
                 self.good_steps = 0
         self.found = None

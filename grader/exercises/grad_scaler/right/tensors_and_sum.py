@@ -41,8 +41,7 @@ class LossScaler:
         else:
             self._tracker += 1
             if self._tracker == self._interval:
-                if torch.isfinite(self._scale * grow):
-                    self._scale.mul_(grow)
+                self._scale.mul_(grow)
                 self._tracker.zero_()
         self._infs.zero_()
         self._unscaled.clear()

@@ -46,6 +46,5 @@ class LossScaler:
         if self.bad:
             self.s = self.s * self.b
         elif self.streak >= self.n:
-            grown = self.s * self.g
-            self.s, self.streak = torch.where(grown.isinf(), self.s, grown), 0
+            self.s, self.streak = self.s * self.g, 0
         self.bad, self.stage = False, _Stage.READY
