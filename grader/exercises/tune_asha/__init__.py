@@ -318,6 +318,14 @@ def _survives(bench: RayBench) -> Chart:
             "the others to their end."
         )
         raise search.lost("lost_or_duplicated", text, str(search.samples - len(broken)), str(whole))
+    crashed, errors = sum(trial.broken for trial in search.trials), search.told["errors"]
+    if errors < crashed:
+        text = (
+            f"The trainable raised an exception in {says.counted(crashed, 'trial')}, but the grid has "
+            f"{says.counted(errors, 'result')} with an error. The result of a trial that crashes must be an error. Let "
+            "Tune see the exception, and return the grid as it is."
+        )
+        raise search.lost("wrong_result", text, says.counted(crashed, "error"), str(errors))
     return search.chart()
 
 
