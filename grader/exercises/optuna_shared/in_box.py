@@ -24,9 +24,11 @@ from typing import Any
 
 from grader.ranks.lives import Lives
 from grader.ranks.lives.watch import Step
+from grader.sandbox.first import settle
 from grader.sandbox.program import MODULE
 
 STUDY = "search"
+SHARED = "shared"  # the folder of what is temporary
 TICK_SECONDS = 0.02
 MEET_SECONDS = 6.0  # in which all processes come to their first trials: one that never does is not waited for
 SETTLE_SECONDS = 0.7  # in which nothing was begun and nothing ended: what was to happen has happened
@@ -46,8 +48,10 @@ STATES = "SELECT t.number, t.state, t.trial_id FROM trials t JOIN studies s USIN
 # ---- in a life
 
 
-def _work(functions: dict[str, Any], url: str, total: int, told: Path, answers: Path) -> None:
-    """Call the learner's worker(), with an objective that is ours."""
+def _work(functions: dict[str, Any], url: str, total: int, told: Path, answers: Path, shared: Path) -> None:
+    """Call the learner's worker(), with an objective that is ours, where processes of one machine share temporary files:
+    a lock that is one of those shuts the others out here, too."""
+    settle(str(shared))
     names = vars(sys.modules[MODULE])
 
     def objective(trial: Any) -> float:
@@ -396,6 +400,7 @@ def searches(lives: Lives, runs: list[list[int]], plan: list[Any], seed: int) ->
 
     room = Path(tempfile.mkdtemp(prefix="study-"))
     database = room / "study.db"
+    (room / SHARED).mkdir()
     optuna.storages.RDBStorage(f"sqlite:///{database}").engine.dispose()  # the tables: two that make them would collide
     values, told = random.Random(seed), []
     for number, (ranks, total) in enumerate(runs):
@@ -414,8 +419,8 @@ def _search(
     thread.start()
     try:
         life = lives.run(
-            _work, f"sqlite:///{room / 'study.db'}", total, folder, answers, ranks=ranks, strangers=True, folder=folder,
-            rooms=[room, answers], strike=conductor, patience=PATIENCE_SECONDS, cpu_seconds=CPU_SECONDS,
+            _work, f"sqlite:///{room / 'study.db'}", total, folder, answers, room / SHARED, ranks=ranks, strangers=True,
+            folder=folder, rooms=[room, answers], strike=conductor, patience=PATIENCE_SECONDS, cpu_seconds=CPU_SECONDS,
         )  # fmt: skip
     finally:
         conductor.over.set()
