@@ -55,9 +55,13 @@ def _in_flight(bench: RayBench) -> Chart:
 
 
 def _parallel(bench: RayBench) -> Chart:
-    rng, charts = bench.rng("parallel"), []
+    rng, charts = bench.rng("parallel"), list[Chart]()
     for count, limit in ((9, 3), (10, 4), (8, 20)):
-        one = shift(bench, rng, count, limit, f", {CPUS} CPUs", patience=PATIENT_SECONDS).run().by_workers()
+        one = shift(bench, rng, count, limit, f", {CPUS} CPUs", patience=PATIENT_SECONDS)
+        if not charts:
+            one.slow = one.items[0]
+            one.label += f"; the call for {one.slow!r} lasts until all others are done"
+        one.run().by_workers()
         busy = min(limit, CPUS)
         tally.note("calls at the same time", one.most, busy, "calls", where=one.label, at_least=True)
         if one.most < busy:
@@ -66,6 +70,13 @@ def _parallel(bench: RayBench) -> Chart:
                 f"{busy} can. Submit up to max_in_flight tasks, of one CPU each, before you wait for the first."
             )
             raise one.lost(bench.found("too_slow", text, f"{busy} at the same time", str(one.most)))
+        if one.behind is not None:
+            text = (
+                f"{one.label}. Other calls ended while it ran, and then no further call began. Only "
+                f"{says.counted(one.behind, 'call')} ran, although {busy} can and more items were left. Submit the next "
+                "task as soon as any task is done. ray.wait says which tasks are done."
+            )
+            raise one.lost(bench.found("too_slow", text, f"{busy} at the same time", str(one.behind)))
         charts.append(one.chart())
     return charts[0]
 

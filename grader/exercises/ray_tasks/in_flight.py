@@ -46,6 +46,8 @@ class Shift:
     limit: int
     captured: int = 64
     deaths: tuple[str, ...] = ()  # items in whose first call the worker is killed
+    slow: str = ""  # the item whose call is let through only after all others
+    behind: int | None = None  # if nothing came for too long while that call waited: so many calls waited, with it
     begun: list[Begun] = field(default_factory=list)
     waiting: list[tuple[Said, Begun]] = field(default_factory=list)
     most: int = 0  # that have waited together
@@ -88,25 +90,30 @@ class Shift:
             self.bench.driver.kill(said.pid)
             begun.end, begun.became = time.time_ns(), "died"
             return
-        self.waiting.append((said, begun))
+        self.waiting.insert(0 if item == self.slow else len(self.waiting), (said, begun))
         self.most = max(self.most, len(self.waiting))
         self._release()
 
     def _idle(self) -> None:
         """Nobody has come for a while: wait on only as long as something may still be on its way."""
         if self.waiting and time.monotonic() - self._news > self.patience:
+            if self.patient and self.waiting[0][1].item == self.slow:
+                self.behind = len(self.waiting)
             self.patient = False
             self._release()
 
     def _release(self) -> None:
         """Let calls through, the last that came first, where as many wait as can run at the same time."""
         done = Counter(each.item for each in self.begun if each.end and each.became == "done")
-        busy = min(self.limit, CPUS, (Counter(map(named, self.items)) - done).total())
+        left = (Counter(map(named, self.items)) - done).total()
+        busy = min(self.limit, CPUS, left)
         while self.waiting and (not self.patient or len(self.waiting) >= busy):
+            if self.patient and left > 1 and self.waiting[-1][1].item == self.slow:
+                break
             said, begun = self.waiting.pop()
             begun.end = time.time_ns()
             self.bench.driver.answer(said, self.values.get(begun.item))
-            busy -= 1
+            busy, left = busy - 1, left - 1
 
     def chart(self) -> Chart:
         pids = list(dict.fromkeys(each.pid for each in self.begun))

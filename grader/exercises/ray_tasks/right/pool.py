@@ -11,15 +11,16 @@ class Worker:
     def __init__(self, fn):
         self.fn = fn
 
-    def call(self, item):
-        return self.fn(item)
+    def call(self, place, item):
+        return place, self.fn(item)
 
 
 def process_all(items, fn, max_in_flight):
     given = ray.put(fn)
     many = min(max_in_flight, len(items), int(ray.cluster_resources()["CPU"]))
     pool = ActorPool([Worker.remote(given) for _ in range(many)])
-    return list(pool.map(lambda actor, item: actor.call.remote(item), items)) if many else []
+    done = pool.map_unordered(lambda actor, one: actor.call.remote(*one), enumerate(items)) if many else []
+    return [result for _, result in sorted(done, key=lambda one: one[0])]
 
 
 @ray.remote(max_restarts=-1)

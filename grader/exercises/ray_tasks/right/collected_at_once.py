@@ -1,4 +1,4 @@
-"""One batch after another, by a task that gets fn as a reference."""
+"""All that is done is collected at once, and as many are submitted again, by a task that gets fn as a reference."""
 import itertools
 import os
 
@@ -11,10 +11,14 @@ def call(fn, item):
 
 
 def process_all(items, fn, max_in_flight):
-    shared, left, results = ray.put(fn), iter(items), []
-    while batch := list(itertools.islice(left, max_in_flight)):
-        results += ray.get([call.remote(shared, item) for item in batch])
-    return results
+    shared, left, results, flying = ray.put(fn), enumerate(items), {}, {}
+    while len(results) < len(items):
+        for place, item in itertools.islice(left, max_in_flight - len(flying)):
+            flying[call.remote(shared, item)] = place
+        ray.wait(list(flying))
+        done, _ = ray.wait(list(flying), num_returns=len(flying), timeout=0)
+        results |= zip(map(flying.pop, done), ray.get(done))
+    return [results[place] for place in range(len(items))]
 
 
 @ray.remote(max_restarts=-1, max_task_retries=3)
