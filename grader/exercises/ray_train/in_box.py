@@ -11,6 +11,7 @@ import time
 from typing import Any
 
 import numpy as np
+import ray.train
 
 from grader.jobs.rays.apart import apart
 from grader.jobs.rays.rendezvous import tell
@@ -33,7 +34,9 @@ def fit(
     storage = tempfile.mkdtemp()
 
     def observe(rank: Any, epoch: Any, row_numbers: Any) -> None:
-        told = tell(what="batch", rank=int(rank), epoch=int(epoch), rows=[int(row) for row in row_numbers])
+        told = tell(
+            what="batch", rank=int(rank), epoch=int(epoch), rows=[int(row) for row in row_numbers], saved=_saved()
+        )
         if told is not None:
             tell(what="waited", registered=_registered(storage, told))
 
@@ -52,6 +55,14 @@ def fit(
         "type": type(result).__name__, "error": str(getattr(result, "error", None) or "")[:500], "files": files,
         "loss": _number(metrics.get("loss")), "epoch": _number(metrics.get("epoch")), "checkpoint": checkpoint is not None,
     }  # fmt: skip
+
+
+def _saved() -> bool:
+    """Whether this worker has reported a checkpoint, or has begun with one. Outside of Ray's workers nobody knows."""
+    try:
+        return ray.train.get_checkpoint() is not None
+    except Exception:
+        return True
 
 
 def _number(value: Any) -> float | None:
