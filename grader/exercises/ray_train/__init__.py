@@ -28,7 +28,6 @@ from grader.worlds.ray import Ray
 
 COLUMNS = 56  # so that a worker's last batch of an epoch is smaller than the others
 QUIET_EPOCHS = 2
-LARGE, SLOW = 10_000.0, 1e-9  # a y that any first model misses by as much, and an lr that leaves it so
 FLOOR, LEAST, MOST = 1.0, 0.75, 3.0  # mean squared errors: the best one that there is, and what is asked for
 SAME = 1e-6  # of losses about 1: the same steps from the same state give the same bits
 HELD_EPOCHS = 3
@@ -82,7 +81,6 @@ def _trains(bench: RayBench) -> Chart:
         )
         raise training.lost("wrong_result", text, f">= {FLOOR:g}", f"{loss:.3f}")
     _unobserved(bench)
-    _measured(bench)
     return training.chart()
 
 
@@ -99,19 +97,6 @@ def _unobserved(bench: RayBench) -> None:
         text = told if told.startswith(training.label) else f"{training.label}. {told}"
         text += " With an observe, the same rows were trained on to the end. observe may be missing: call it only if it is there."
         raise Lost(replace(trouble.diagnosis, message=text), trouble.picture) from None
-
-
-def _measured(bench: RayBench) -> None:
-    """Raises Lost where the loss is not that of rank 0's rows: half of them are missed by far, and a last batch has one row.
-
-    So that row's error is far from the mean of the others, whichever it is; and an odd number of rows that are missed
-    by far cannot be shared evenly.
-    """
-    half = BATCH_SIZE + 1
-    y = [0.0, LARGE] * half
-    bench.rng("measured").shuffle(y)
-    label = f"{len(y)} rows, 1 epoch, batch_size={BATCH_SIZE}; lr={SLOW:g}, and each y is 0 or {LARGE:,.0f}"
-    Training(bench, label, list(range(len(y))), y, epochs=1, lr=SLOW).run().weighed()
 
 
 def _shards(bench: RayBench) -> Chart:

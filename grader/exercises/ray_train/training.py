@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
-from statistics import fmean
 from typing import Any
 
 from grader.jobs.rays.bench import RayBench
 from grader.jobs.rays.lease import Said
 from grader.lost import Lost
-from grader.says import counted, listed
 from grader.trace.gantt import Bar, Became, Chart
 from grader.verdict import Diagnosis, Kind
 
@@ -20,7 +18,6 @@ MOST_PROCESSES = 9  # that get config where nobody is killed: of four starts of 
 MOST_RANKS, MOST_EPOCHS = 64, 10 * EPOCHS  # what is heard of at all
 FIT_SECONDS = 120.0
 APART = 16.0  # what the y of two processes differ by at least, where each has its own
-NEAR = 0.01  # of a loss, by which the first model may change it where all y are large
 HELD_SECONDS, LONGEST_SECONDS = 0.75, 5.0  # that a worker is held without news, and at the longest
 
 
@@ -51,7 +48,6 @@ class Training:
     alone: Batch | None = None  # what another took meanwhile though it had taken one
     own: bool = False  # whether each process has a y of its own
     epochs: int = EPOCHS
-    lr: float = LR
     observed: bool = True  # whether config has an observe; without one, y tells which processes there are
     shifts: dict[int, float] = field(default_factory=dict)  # by how much a process's y is shifted then
     _held: tuple[Said, Batch] | None = None
@@ -59,7 +55,7 @@ class Training:
 
     def run(self) -> Training:
         """Raises Lost."""
-        given = (self.hot, SCALE, self.y, self.lr, self.epochs, BATCH_SIZE, self.own, self.observed)
+        given = (self.hot, SCALE, self.y, LR, self.epochs, BATCH_SIZE, self.own, self.observed)
         try:
             self.told = self.bench.call("train", "fit", *given, seconds=FIT_SECONDS, said=self._said, idle=self._idle)
         except Lost as trouble:
@@ -214,25 +210,6 @@ class Training:
                 raise self.lost("wrong_result", text, f"checkpoints of rank {batch.rank}", "none")
         return self
 
-    def weighed(self) -> Training:
-        """Raises Lost where the loss of one epoch is not that of rank 0's rows, whose errors are their y."""
-        y = dict(enumerate(self.y))
-        taken = [[y[row] ** 2 for row in batch.rows if row in y] for batch in self.batches if batch.rank == 0]
-        squares = [batch for batch in taken if batch]
-        loss, rows = self.returned(), [square for batch in squares for square in batch]
-        if not rows or abs(loss - (due := fmean(rows))) <= NEAR * due:
-            return self
-        means = fmean(map(fmean, squares))
-        text = (
-            f"Rank 0 took {counted(len(rows), 'row')}, in batches of {listed(map(len, squares))}. The model hardly "
-            f"changes with this lr, so its mean squared error over these rows is about {_three(due)}. "
-            f"Rank 0's report says {_three(loss)}."
-        )
-        if abs(loss - means) <= NEAR * means:
-            text += " That is the mean of the batches' means, in which a row of a small batch counts more than others."
-        text += " Divide the sum of the squared errors of all of a worker's rows in the epoch by their number."
-        raise self.lost("wrong_result", text, f"about {_three(due)}", _three(loss))
-
     def by_two(self) -> Training:
         """Raises Lost where batches were not taken by two of Ray's workers."""
         outside = [batch for batch in self.batches if batch.role != "worker"]
@@ -270,8 +247,3 @@ class Training:
         if largest > BATCH_SIZE:
             text = f"A batch has {largest} rows. A worker may take at most batch_size = {BATCH_SIZE} rows at a time."
             raise self.lost("wrong_result", text, f"<= {BATCH_SIZE} rows", str(largest))
-
-
-def _three(number: float) -> str:
-    """With three significant digits: "48,500,000"."""
-    return f"{float(f'{number:.3g}'):,.10g}"
