@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import gc
+import itertools
 import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -56,8 +57,7 @@ def _train(
     for step, row in enumerate(gradients):
         compute(MARK)
         if plan["added"] and step == plan["added"]["before"]:
-            group = _group(plan["added"], parameters)
-            optimizer.add_param_group({**group, "params": iter(group["params"])})  # which can be read once
+            _add(optimizer, _group(plan["added"], parameters))
             trained += plan["added"]["params"]
         for when, group, option, value in plan["changes"]:
             if step == when:
@@ -91,6 +91,33 @@ def _train(
 
 def _group(group: dict[str, Any], parameters: list[Any]) -> dict[str, Any]:
     return {"params": [parameters[index] for index in group["params"]], **group["options"]}
+
+
+def _add(optimizer: Any, group: dict[str, Any]) -> None:
+    """Add a group whose parameters can be read once. An error says so where they were read again."""
+    once = _Once(group["params"])
+    try:
+        optimizer.add_param_group({**group, "params": once})
+    except Exception as error:
+        if once.ends > 1:
+            vars(error)["in_call"] = (
+                "add_param_group() read the `params` of the added group twice, and the second time it got nothing. They "
+                "are an iterator, which can be read only once. Make a list of them first, and read only this list."
+            )
+        raise
+
+
+class _Once(itertools.chain[Any]):
+    """An iterator that counts how often it was at its end."""
+
+    ends = 0
+
+    def __next__(self) -> Any:
+        try:
+            return super().__next__()
+        except StopIteration:
+            self.ends += 1
+            raise
 
 
 def _given(plan: dict[str, Any], parameters: list[Any]) -> Any:
