@@ -39,6 +39,7 @@ def cut(split: Any, whole: torch.Tensor, shards: list[torch.Tensor], count: int)
     if isinstance(found, (list, tuple)) and all(isinstance(each, torch.Tensor) for each in found):
         found = list(found)
         told["shards"] = found
+    if told["places"] is not None and "shards" in told:  # else merge() would raise for a mistake of split()
         told["merged"] = submission.merge([each.clone() for each in found])
         told["ours"] = submission.merge([each.clone() for each in shards])
         try:
