@@ -122,6 +122,7 @@ class Cluster:
         self._began = time.monotonic()
         self._dies: set[int] = set()  # workers, in the task at hand
         self._still: set[int] = set()  # tasks
+        self._heard: Ran | None = None  # whose end the driver heard of last
         self.chart = Chart(tuple(map(name_of, self._alive)))
         self._client = Client(warm.box(1 + job.workers, LIMITS), IDLE_SECONDS, STDOUT_BYTES, take=self._take)
 
@@ -261,7 +262,7 @@ class Cluster:
 
     def _over(self, worker: int) -> tuple[dict[str, Any], bytes]:
         """What the driver hears of the task that is over now."""
-        task = self.tasks[self._running[worker]]
+        self._heard = task = self.tasks[self._running[worker]]
         if worker in self._dies:
             self._client.end(worker)
         message = self._hear_or_end(worker, worker in self._dies)
@@ -420,6 +421,14 @@ class Cluster:
         error = Raised.read(told)
         when = ", when it was loaded" if error.stage == "load" else ", in run()"
         kind, text = endings.raised(error, self.file, self.source.quote(error.line), when)
+        if error.stage == "call" and (task := self._heard):
+            same = [each for each in self.tasks if self._calls[each.number] == self._calls[task.number]]
+            if all(each.became == "died" for each in same):
+                times = f" That piece of work has now been lost {len(same)} times." if len(same) > 1 else ""
+                text += (
+                    f' The last event was "died" for task {task.number} ({task.function}), because its worker '
+                    f"{name_of(task.worker or 0)} died.{times} Submit a lost task again, however often it is lost."
+                )
         if error.stage == "call" and self.job.label:
             text += f' This happened in the job "{self.job.label}".'
         return self._lost(kind, text, error.line)

@@ -112,6 +112,14 @@ def wrong(bench: JobBench, done: Done, why: str = "") -> Diagnosis | None:
         value for item in done.job.inputs for its, value in given.named(done.job.functions[0])(item) if its == key
     ]:
         how = "That is its only value. Call reduce_fn for every key, also for one with a single value."
+    once = replace(
+        done.job, inputs=[item for at, item in enumerate(done.job.inputs) if item not in done.job.inputs[:at]]
+    )
+    if len(once.inputs) < len(done.job.inputs) and got == expected(once):
+        how = (
+            "This is the result if equal splits are counted only once. Map every element of inputs, also one that equals "
+            "another. Tell them apart by their position in inputs, not by what they hold."
+        )
     text += f" ({len(bad)} of {len(right)} keys are wrong). {how} {why}"
     return found("wrong_result", " ".join(text.split()), f"{key!r}: {_told(right[key])}", _told(got[key]))
 
