@@ -165,7 +165,7 @@ def _bytes(bench: RankBench, case: Case, job: Job, result: CallResult) -> None:
             message = (
                 f"With {case.label}: rank {rank} sent {sent[rank]:,} bytes, but at most {allowed:,} are allowed. That is "
                 f"{SHARE:g} times the {ring:,.0f} bytes of a ring of float32, and {HEADER:,} bytes a message. "
-                f"{_too_many(sent[rank], ring, job, n, _of_a_byte(result.trace.operations(rank)))}"
+                f"{_too_many(sent[rank], ring, job, n, result.trace.operations(rank))}"
             )
             raise bench.lost(case, "too_many_bytes", message.strip(), rank, f"<= {allowed:,}", f"{sent[rank]:,}")
     least = (n - 1) * len(job.total)
@@ -205,10 +205,10 @@ def _of_a_byte(operations: Sequence[Operation]) -> bool:
     return 2 * sum(op.size for op in sends if op.dtype in ("", "uint8", "int8")) > sum(op.size for op in sends)
 
 
-def _too_many(sent: float, ring: float, job: Job, n: int, of_a_byte: bool) -> str:
+def _too_many(sent: float, ring: float, job: Job, n: int, operations: Sequence[Operation]) -> str:
     """What takes as many bytes."""
     codes = ring / ITEM
-    if sent >= 0.99 * ring and not of_a_byte:
+    if sent >= 0.99 * ring and not _of_a_byte(operations):
         return "It sent at least as much as an all-reduce of float32 values would. Send codes of one byte."
     if n > 2 and sent >= 0.99 * (n - 1) * len(job.total):
         return (
@@ -218,7 +218,11 @@ def _too_many(sent: float, ring: float, job: Job, n: int, of_a_byte: bool) -> st
     per_block = (sent - codes) / (codes / job.block)
     if 0 < per_block <= job.block / 2:
         return f"Codes take {codes:,.0f} bytes of it. The rest is {per_block:.3g} bytes a block, and a float32 scale has 4."
-    return f"Codes of one byte take {codes:,.0f} bytes on both ways."
+    most = max((op for op in operations if op.collective), key=lambda op: op.size, default=None)
+    said = f"Codes of one byte take {codes:,.0f} bytes, half of them on the way to the owners and half on the way back."
+    if most is None or most.dtype != "float32" or most.size <= codes / 2:  # as scales may
+        return said
+    return f"{said} The {most.name} at line {most.line} took {most.size:,} bytes of float32. Send codes and one scale a block instead."
 
 
 @checks.judged(_values, "alone")
