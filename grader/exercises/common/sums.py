@@ -289,9 +289,14 @@ def _sure(case: Case, rank: int, inputs: list[Array], expected: Array, outputs: 
             f"{ranks}, so the last elements must be in a chunk, too"
         )
     if all(np.array_equal(out, own) for out, own in zip(outputs, inputs, strict=True)):
-        copied = ". If you work on a contiguous copy, copy the sum back" if not _contiguous(case) else ""
         short = ", also where it has fewer elements than there are ranks" if output.size < ranks else ""
-        return f"the tensors are unchanged. Write the sum into the tensor that was passed in{short}{copied}"
+        if _contiguous(case):
+            return f"the tensors are unchanged. Write the sum into the tensor that was passed in{short}"
+        return (
+            "the memory of the tensors that were passed in is unchanged. Write the sum into that "
+            f"memory{short}. If you work on a contiguous copy, copy the sum back with tensor.copy_(copy). An assignment to "
+            "tensor or tensor.data does not write into that memory"
+        )
     if ranks > 1 and _apart(output * ranks, expected)[bad].max() < ranks:
         return f"they hold the sum divided by {ranks}, an average. Do not divide the sum"
     return _rounded(inputs, expected, output)
