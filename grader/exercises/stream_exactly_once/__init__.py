@@ -200,7 +200,7 @@ _KINDS: dict[Part, Any] = {
     "carried": "lost_or_duplicated", "midway": "lost_or_duplicated",
 }  # fmt: skip
 _WHYS: dict[Part, str] = {
-    "plain": "Count by event time, in windows of one minute, for each key.",
+    "plain": "Count by event time, in windows of one minute, for each key. Two events of a key may have the same time: they differ only in event_id.",
     "open": "It was open when the query was killed. Keep its count in the checkpoint, and have the next life go on from there.",
     "carried": "Before the first kill it was right. Leave what has been counted and written as it is.",
     "uncommitted": "Its rows were in the sink when the query was killed, but the batch was not committed. Spark does such a batch again, with the same number. Have the sink recognize that number and write nothing twice.",

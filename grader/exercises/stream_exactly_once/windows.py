@@ -73,6 +73,7 @@ class _Writer:
             for key in self.keys:
                 seconds = [self.rng.randrange(60_000) / 1000 for _ in range(self.rng.randint(1, 6))]
                 seconds += [0.0] if self.rng.random() < 0.4 else []
+                seconds += seconds[:1]  # two events at one time, which only their ids tell apart
                 found += self.some(minute, key, seconds)
         return found + self.some(minutes[-1], self.keys[-1], [59.999])
 
