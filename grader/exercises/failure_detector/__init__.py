@@ -153,7 +153,9 @@ def _of_a_pace(ask: Ask) -> str:
             "floor under the standard deviation to at most a tenth of the mean."
         )
     text = "The last `window` intervals all have the new pace, and only these intervals may count."
-    return text + " Keep them even if they looked suspicious at the old pace." if ask.alive else text
+    if ask.alive:
+        text += " One suspicious gap is an outage: leave it out. If the next gap is suspicious too, the pace is new: count that gap."
+    return text
 
 
 EXERCISE = Exercise(
