@@ -148,6 +148,22 @@ def overwritten(run: View, nodes: Sequence[str], newer: str, older: str, until: 
     return found
 
 
+def too_soon(run: View, write: Operation) -> str:
+    """Which nodes a written value had reached when the write was confirmed, if they are no majority, and what to do."""
+    reply, size = write.asked.reply, len(run.names)
+    told = [one for one in run.between() if holds(one.body, write.value)]
+    if write.what != "write" or reply is None or not told:
+        return ""
+    there = {one.dst for one in told if one.fate == "delivered" and (one.arrived or 0.0) <= reply.sent} | {write.node}
+    if 2 * len(there) > size:
+        return ""
+    return (
+        f" When {write.node} confirmed the write, {write.value} had reached only {len(there)} of {size} nodes: "
+        f"{listed(sorted(there))}. A majority is {size // 2 + 1}. Confirm a write only after a majority has answered that it "
+        "keeps the value."
+    )
+
+
 def forwarded(run: View, asked: Asked) -> bool:
     """Whether a node asked only nodes that answered, and these had heard from a majority meanwhile: it may have let one of
     them serve the request."""

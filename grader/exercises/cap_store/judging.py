@@ -16,6 +16,7 @@ from grader.exercises.cap_store.causes import (
     forwarded,
     holds,
     overwritten,
+    too_soon,
     why_apart,
 )
 from grader.exercises.cap_store.plans import AGREED, PROMPT, SETTLED, START, TAKEN_OVER
@@ -153,8 +154,10 @@ def _why_stale(run: View, found: Conflict) -> str:
         return f" {where} {what} after it had heard only from {listed(sorted(heard))}. {_too_few(heard, size)}"
     if found.known.what == "read" and found.known.value == found.second.value and found.known.node != one.ask.node:
         return " A value that is read may be on a minority only. Write it to a majority before you answer the read."
-    return overwritten(run, run.names, found.second.value, found.stale.value, found.stale.end) or (
-        " The newer value must win at every node, and a read must ask a majority for it."
+    return (
+        overwritten(run, run.names, found.second.value, found.stale.value, found.stale.end)
+        or too_soon(run, found.known)
+        or " Confirm a write only after a majority keeps it. A read must ask a majority, and the newer value must win at every node."
     )
 
 
