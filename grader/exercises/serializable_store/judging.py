@@ -92,6 +92,11 @@ class Judging(History):
                 "Messages were lost, and nothing else failed. A lost message must not leave a key locked, not even a key that "
                 "was only read. Ask again until the outcome is known."
                 if len(before) == 1 and before[0].endswith("lost")
+                else f"From {self.whole_since:.2f} s to {one.sent:.3f} s no node sent another node a message. A node that "
+                "still keeps a key locked must ask again and again how that transaction ended, and then free the key."
+                if before
+                and one.sent > self.whole_since + PROMPT
+                and not self.between(self.whole_since - 1e-9, one.sent)
                 else "If a key is still locked, wait for it or try again. Do not leave a key locked for longer than its "
                 "transaction needs."
             )
