@@ -120,7 +120,20 @@ class Logs(Staged):
                 f" {one.ask.node} sent messages only to {listed(sorted({m.dst for m in gone}))}, where none could "
                 "arrive. Send the request again to the node that leads then: clients do not retry."
             )
-        return " Clients do not retry, so a node must go on with a request until it is done."
+        return self._had_an_equal(one) + " Clients do not retry, so a node must go on with a request until it is done."
+
+    def _had_an_equal(self, one: Asked) -> str:
+        """In words, if an equal request was answered before, and none that came after that answer was."""
+        body = json.dumps(one.ask.body)
+        equal = [other for other in self.asked if json.dumps(other.ask.body) == body and other.sent <= one.sent]
+        ends = sorted(other.answered for other in equal if other.answered is not None)
+        if not ends or one.sent < ends[0] or any(other.answered and other.sent >= ends[0] for other in equal):
+            return ""
+        first = next(other for other in equal if other.answered == ends[0])
+        return (
+            f" {first.client} had sent an equal request to {first.ask.node} at {at(first.sent)}, and got its answer at "
+            f"{at(ends[0])}. Two requests that say the same are still two: if nodes name requests, the names must differ."
+        )
 
     # ---- who does what
 
