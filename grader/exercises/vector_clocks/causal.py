@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from grader.nodes.plan import Played
 from grader.nodes.runs import Run, place
+from grader.says import counted
 from grader.trace.story import Sent
 from grader.verdict import Diagnosis
 
@@ -178,7 +179,7 @@ def _lacks(run: View, node: str, cast: Cast, got: int) -> Diagnosis:
     elif node == cast.node:
         text += " A node must deliver its own broadcasts, too."
     elif arrived is not None and arrived.arrived is not None:
-        text += f" A message that contains {cast.key} reached {node} at {arrived.arrived:.2f} s. {_ready(run, node, cast, arrived.arrived)}"
+        text += f" A message that contains {cast.key} reached {node} at {arrived.arrived:.2f} s. {_ready(run, node, cast, arrived)}"
     elif tried:
         line = tried[-1].line
         count = "once" if len(tried) == 1 else f"{len(tried)} times, the last time"
@@ -189,18 +190,32 @@ def _lacks(run: View, node: str, cast: Cast, got: int) -> Diagnosis:
     )
 
 
-def _ready(run: View, node: str, cast: Cast, arrived: float) -> str:
+def _ready(run: View, node: str, cast: Cast, arrived: Sent) -> str:
     """From when on a node could deliver what had arrived, and what it has to do then."""
     past = [sent for sent in run.delivered[node] if key_of(sent) in cast.past]
     if Counter(map(key_of, past)) != Counter({key: run.wanted[key] for key in cast.past}):
         return f"Check what {node} did with that message."
     last = max(past, key=lambda sent: sent.sent, default=None)
-    if last is None or last.sent < arrived:
-        return f"All that {cast.key} follows had been delivered on {node} before. Deliver {cast.key} as soon as it arrives."
+    if last is None or last.sent < (arrived.arrived or 0.0):
+        text = f"All that {cast.key} follows had been delivered on {node} before, so {node} could deliver {cast.key} at once. "
+        return text + (_counts_too_much(run, cast, arrived) or f"Find out why {node} did not.")
     return (
         f"{cast.key} follows other broadcasts, and {node} delivered the last of these, {key_of(last)}, at {last.sent:.2f} s. "
         f"From then on {node} could deliver {cast.key}. After each delivery, look again at all messages that wait."
     )
+
+
+def _counts_too_much(run: View, cast: Cast, arrived: Sent) -> str:
+    """In words, if a message holds a number for the broadcaster that is greater than how many it has broadcast."""
+    count = sum(one.node == cast.node and one.at <= arrived.sent for casts in run.casts.values() for one in casts)
+    for clock in arrived.body.values():
+        number = clock.get(cast.node) if isinstance(clock, dict) and clock.keys() <= set(run.names) else None
+        if isinstance(number, int) and number > count:
+            return (
+                f"The message holds {json.dumps(clock)}, but {cast.node} had broadcast only {counted(count, 'message')} by then. "
+                "If that is the clock that delivery waits for, it must count broadcasts only, and no deliveries."
+            )
+    return ""
 
 
 def doubled(run: View) -> Diagnosis | None:
