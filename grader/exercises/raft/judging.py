@@ -12,6 +12,7 @@ from grader.nodes.clients import Asked
 from grader.nodes.histories.checker import linearizable
 from grader.nodes.histories.history import pair
 from grader.nodes.registers import NOTHING, Operation, operation
+from grader.nodes.runs import place
 from grader.nodes.sim import Simulation
 from grader.says import cut
 from grader.trace.story import Sent, Story
@@ -49,13 +50,20 @@ def led_twice(bench: NodeBench, story: Story, had: str, term: int, first: str, s
     crashed = [
         event for event in story.events
         if event.what == "crash" and voters and event.node == voters[0][0]
-        and voters[0][1][0].sent <= event.at <= voters[0][1][-1].sent
+        and voters[0][1][0].sent <= event.at < voters[0][1][-1].sent
     ]  # fmt: skip
     because = (
         refused or "A node has one vote per term, and an answer counts only in the term in which it was asked for."
     )
     if crashed:
-        because += f" {crashed[0].node} crashed at {_when(story, crashed[0].at)}. Write term and vote to disk before you answer."
+        crash, disk = crashed[0], ""
+        for event in story.events[: story.events.index(crash)]:
+            if event.what == "write" and event.node == crash.node:
+                disk = f" Its last write to disk before that was {cut(event.text, 80)}{place(event.line)}."
+        because = (
+            f"{crash.node} crashed at {_when(story, crash.at)}, between the two answers.{disk} A node has one vote per term. Before "
+            "it answers, its disk must hold the term and the candidate that got its vote."
+        )
     got = f"{first} and {second} in term {term}"
     return bench.found("wrong_result", f"{had}{told} {because}", line, "at most one leader a term", got)
 
