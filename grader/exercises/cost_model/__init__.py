@@ -333,25 +333,25 @@ def _fit_habit(case: Case, got: tuple[float, float]) -> str:
     if got[0] == 0 and abs(beta - 1) < near and line.alpha < 0:
         return "The slope is right, but alpha is cut off at 0. Return the intercept of the best line as it is."
     if got[1] == 0 and line.beta < 0:
-        return "This beta is cut off at 0. Return the slope of the best line as it is, also where it is negative."
+        return "Your beta is cut off at 0. Return the slope of the best line as it is, also where it is negative."
     if got[0] == 0 and abs(beta - 1) < near:
         return "The slope is right, but alpha is 0. Return the intercept of the line as it is, and do not round."
     if got[0] == 0:
-        return "This line goes through the origin. Fit an intercept, too: the intercept is the latency."
+        return "Your line goes through the origin. Fit an intercept, too: the intercept is the latency."
     if math.isclose(got[0], min(seconds)) and abs(alpha - 1) >= near:
-        return "This alpha is the shortest measured time. Subtract the transfer time of that message."
+        return "Your alpha is the shortest measured time. Subtract the transfer time of that message."
     if abs(alpha + 1) < near and abs(beta - 1) < near:
         return "alpha has the wrong sign. Compute mean(seconds) - beta mean(sizes)."
     if abs(alpha - 1) < near and abs(beta * 8 - 1) < near:
-        return "This beta is in seconds per bit. Return seconds per byte."
+        return "Your beta is in seconds per bit. Return seconds per byte."
     if abs(alpha - 1) < near and abs(got[1] * line.beta - 1) < near:
-        return "This beta is a bandwidth. Return its reciprocal, in seconds per byte."
+        return "Your beta is a bandwidth. Return its reciprocal, in seconds per byte."
     if abs(got[1] * line.beta - 1) < near:
-        return "This beta is in bytes per second, the slope of sizes over seconds. Fit seconds over sizes."
+        return "Your beta is in bytes per second, the slope of sizes over seconds. Fit seconds over sizes."
     if not line.noise and max(abs(alpha - 1), abs(beta - 1)) < 1e-3:
-        return "This is nearly right. Compute in float64, not in float32, and do not round."
+        return "Your result is nearly right. Compute in float64, not in float32, and do not round."
     if abs(beta - 1) < near and got[0] == round(got[0], 6):
-        return "This alpha is a whole number of microseconds. Do not round."
+        return "Your alpha is a whole number of microseconds. Do not round."
     if case.label == OUTLIER:
         return "Least squares gives every point the same weight, also this one, and each of those that share a size."
     if line.noise:

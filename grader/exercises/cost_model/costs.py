@@ -79,20 +79,20 @@ FORMULAS: dict[str, tuple[Callable[..., float], str]] = {
 # What is computed in place of a formula, and what to say about it; the arguments are the formula's.
 Mistake = tuple[Callable[..., float], str]
 
-_IN_BITS = "This number counts bits. Leave S in bytes: beta is seconds per byte."
-_DIVIDED = "This number divides by beta. Multiply instead: beta is seconds per byte, not bytes per second."
-_EXCHANGED = "This number exchanges alpha and beta. alpha is the latency, and beta is seconds per byte."
-_EACH_STEP = "This number counts the latency once. Count the latency in each of the 2(N-1) steps."
-_NATURAL = "This number uses the natural logarithm. Use log2: the ranks in a partial sum double in each round."
-_SERIAL = "This number takes the parallel fraction for the serial one. The serial fraction is 1-p."
-_EFFICIENCY = "This number is the efficiency. Return the speed-up, which is n times as large."
-_FIRST = "This number takes n for the fraction. The fraction is the first argument."
+_IN_BITS = "Your result counts bits. Leave S in bytes: beta is seconds per byte."
+_DIVIDED = "Your result divides by beta. Multiply instead: beta is seconds per byte, not bytes per second."
+_EXCHANGED = "Your result exchanges alpha and beta. alpha is the latency, and beta is seconds per byte."
+_EACH_STEP = "Your result counts the latency once. Count the latency in each of the 2(N-1) steps."
+_NATURAL = "Your result uses the natural logarithm. Use log2: the ranks in a partial sum double in each round."
+_SERIAL = "Your result takes the parallel fraction for the serial one. The serial fraction is 1-p."
+_EFFICIENCY = "Your result is the efficiency. Return the speed-up, which is n times as large."
+_FIRST = "Your result takes n for the fraction. The fraction is the first argument."
 
 _MISTAKES: dict[str, tuple[Mistake, ...]] = {
     "send": (
         (lambda s, a, b: s * b, "The latency, alpha, is missing."),
         (lambda s, a, b: a, "The transfer time, S beta, is missing."),
-        (lambda s, a, b: max(a, s * b), "This is the larger of latency and transfer time. Add the two."),
+        (lambda s, a, b: max(a, s * b), "Your result is the larger of latency and transfer time. Add the two."),
         (lambda s, a, b: send(8 * s, a, b), _IN_BITS),
         (lambda s, a, b: send(s, a, 1 / b), _DIVIDED),
         (lambda s, a, b: send(s, b, a), _EXCHANGED),
@@ -102,40 +102,40 @@ _MISTAKES: dict[str, tuple[Mistake, ...]] = {
         (lambda s, n, a, b: 2 * send(s, a, b), "Count the messages one after another: rank 0 has one port."),
         (lambda s, n, a, b: 2 * send((n - 1) * s, a, b), "Count one latency for each message, not for each way."),
         (lambda s, n, a, b: send(2 * (n - 1) * s, a, b), "Count the latency for each message, not once."),
-        (lambda s, n, a, b: 2 * n * send(s, a, b), "This counts N other ranks. Rank 0 has N-1 others."),
-        (ring, "This is the ring's time. The naive way moves whole tensors."),
+        (lambda s, n, a, b: 2 * n * send(s, a, b), "Your result counts N other ranks. Rank 0 has N-1 others."),
+        (ring, "Your result is the ring's time. The naive way moves whole tensors."),
     ),
     "ring": (
         (lambda s, n, a, b: 2 * (n - 1) * a + (n - 1) / n * s * b, "Count 2(N-1)/N of the bytes, not (N-1)/N."),
-        (lambda s, n, a, b: ring(s, n, a, b) / 2, "This is the reduce-scatter alone. Add the all-gather."),
+        (lambda s, n, a, b: ring(s, n, a, b) / 2, "Your result is the reduce-scatter alone. Add the all-gather."),
         (lambda s, n, a, b: send(2 * (n - 1) / n * s, a, b), _EACH_STEP),
         (lambda s, n, a, b: send(2 * (n - 1) / n * s, 2 * a, b), _EACH_STEP.replace("once", "twice")),
-        (naive, "This moves the whole tensor in every step. A step of the ring moves S/N bytes."),
-        (lambda s, n, a, b: 2 * n * send(s / n, a, b), "This counts 2N steps. A ring takes 2(N-1)."),
-        (lambda s, n, a, b: 2 * (n - 1) * send(s // n, a, b), "This rounds S/N down. Do not round."),
-        (lambda s, n, a, b: 2 * (n - 1) * send(-(-s // n), a, b), "This rounds S/N up. Do not round."),
+        (naive, "Your result counts the whole tensor in every step. A step of the ring moves S/N bytes."),
+        (lambda s, n, a, b: 2 * n * send(s / n, a, b), "Your result counts 2N steps. A ring takes 2(N-1)."),
+        (lambda s, n, a, b: 2 * (n - 1) * send(s // n, a, b), "Your result rounds S/N down. Do not round."),
+        (lambda s, n, a, b: 2 * (n - 1) * send(-(-s // n), a, b), "Your result rounds S/N up. Do not round."),
     ),
     "tree": (
-        (lambda s, n, a, b: 2 * tree(s, n, a, b), "This counts each round twice. Count log2(N) rounds."),
-        (lambda s, n, a, b: tree(s / n, n, a, b), "This moves S/N bytes in a round. Count the whole tensor."),
+        (lambda s, n, a, b: 2 * tree(s, n, a, b), "Your result counts each round twice. Count log2(N) rounds."),
+        (lambda s, n, a, b: tree(s / n, n, a, b), "Your result counts S/N bytes in a round. Count the whole tensor."),
         (lambda s, n, a, b: send(tree(s, n, 0, b) / b, a, b), "Count the latency in each round, not once."),
-        (lambda s, n, a, b: tree(s, 2 * n, a, b), "This counts one round too many. Count log2(N)."),
-        (lambda s, n, a, b: tree(s, n, a, b) - send(s, a, b), "This counts one round too few. Count log2(N)."),
+        (lambda s, n, a, b: tree(s, 2 * n, a, b), "Your result counts one round too many. Count log2(N)."),
+        (lambda s, n, a, b: tree(s, n, a, b) - send(s, a, b), "Your result counts one round too few. Count log2(N)."),
         (lambda s, n, a, b: math.ceil(math.log(n)) * send(s, a, b), _NATURAL),
         (lambda s, n, a, b: math.log(n) * send(s, a, b), _NATURAL),
-        (lambda s, n, a, b: (n - 1) * send(s, a, b), "This counts N-1 rounds. log2(N) rounds are enough."),
-        (ring, "This is the ring's time, not the tree's."),
+        (lambda s, n, a, b: (n - 1) * send(s, a, b), "Your result counts N-1 rounds. log2(N) rounds are enough."),
+        (ring, "Your result is the ring's time, not the tree's."),
     ),
     "amdahl": (
-        (gustafson, "This is Gustafson's law, for a job that grows with n. Use Amdahl's."),
+        (gustafson, "Your result is Gustafson's law, for a job that grows with n. Use Amdahl's."),
         (lambda p, n: amdahl(1 - p, n), _SERIAL),
-        (lambda p, n: 1 / (1 - p), "This is the limit for infinitely many ranks. Compute it for n."),
-        (lambda p, n: 1 / amdahl(p, n), "This is the share of time that is left. Return its reciprocal."),
+        (lambda p, n: 1 / (1 - p), "Your result is the limit for infinitely many ranks. Compute it for n."),
+        (lambda p, n: 1 / amdahl(p, n), "Your result is the share of time that is left. Return its reciprocal."),
         (lambda p, n: amdahl(p, n) / n, _EFFICIENCY),
         (lambda p, n: amdahl(n, p) if p else math.nan, _FIRST),
     ),
     "gustafson": (
-        (amdahl, "This is Amdahl's law, for a job of fixed size. Use Gustafson's."),
+        (amdahl, "Your result is Amdahl's law, for a job of fixed size. Use Gustafson's."),
         (lambda p, n: gustafson(1 - p, n), _SERIAL),
         (lambda p, n: p * n, "The serial part, 1-p, is missing."),
         (lambda p, n: gustafson(p, n) / n, _EFFICIENCY),
@@ -158,8 +158,8 @@ def mistakes(key: str) -> list[Mistake]:
         ]
     if key not in ("amdahl", "gustafson"):
         found += [
-            (lambda *given: 1e3 * formula(*given), "This is in milliseconds. Return seconds."),
-            (lambda *given: 1e6 * formula(*given), "This is in microseconds. Return seconds."),
+            (lambda *given: 1e3 * formula(*given), "Your result is in milliseconds. Return seconds."),
+            (lambda *given: 1e6 * formula(*given), "Your result is in microseconds. Return seconds."),
         ]
     return found
 
