@@ -209,16 +209,16 @@ def _mean_loss(bench: RankBench, case: Case, rank: int, returned: Any, losses: l
         return
     mine = [step[rank] for step in losses]
     sizes = [len(x) for x, _ in batches[rank]]
+    one, other = plain.apart(returned, right)
     known = (
-        (np.average(mine, weights=sizes), "This is the mean over this rank's own samples. Add the sums and the counts of all ranks."),
-        (np.mean(mine), "This is the mean of this rank's batch losses. Weight each by its batch size, and add those of all ranks."),
-        (np.mean(losses), "This is the mean of all batch losses, which counts a small batch like a large one. Weight each by its size."),
+        (np.average(mine, weights=sizes), f"{one} is the mean over this rank's own samples. Add the sums and the counts of all ranks."),
+        (np.mean(mine), f"{one} is the mean of this rank's batch losses. Weight each by its batch size, and average over the samples of all ranks."),
+        (np.mean(losses), f"{one} is the mean of all batch losses, which counts a small batch like a large one. Weight each by its size."),
         (np.mean([np.average([step[r] for step in losses], weights=[len(x) for x, _ in batches[r]]) for r in range(case.ranks)]),
-         "This is the mean of the ranks' means, which counts a rank with few samples like one with many."),
-        (np.mean([float(np.average(step)) for step in losses[-1:]]), "This is the last step's mean. Return the mean over all steps."),
+         f"{one} is the mean of the ranks' means, which counts a rank with few samples like one with many. Add the sums and the counts of all ranks."),
+        (np.mean([float(np.average(step)) for step in losses[-1:]]), f"{one} is the last step's mean. Return the mean over all steps."),
     )  # fmt: skip
     why = next((text for value, text in known if np.isclose(returned, value, rtol=1e-6)), "")
-    one, other = plain.apart(returned, right)
     why = why or "Weight each batch's loss, as it was before its step, by its number of samples, over all ranks."
     text = f"With {case.label}: train on rank {rank} returned {one}. The mean over all samples of all ranks is {other}. {why}"
     raise bench.lost(case, "wrong_result", text, rank, other, one)
