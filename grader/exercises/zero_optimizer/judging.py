@@ -135,10 +135,13 @@ def state(bench: RankBench) -> Outcome:
         tally.note("optimizer state on a rank", kept[worst], allowed, "bytes", where=case.label, reference=total,
                    of="an optimizer that is not sharded")  # fmt: skip
         if sum(kept) < 0.99 * total - 8 * len(given.plan.shapes):
+            found = "no rank has made an optimizer with the given optimizer_class"
+            if any(checks.amount(result, rank, "instances") for rank in range(n)):
+                share = f"{100 * sum(kept) / total:.0f} %"
+                found = f"the optimizers made with optimizer_class hold {share} of the optimizer's state, on all ranks together"
             what = (
-                f"With {case.label}: the instances of optimizer_class keep {100 * sum(kept) / total:.0f} % of the "
-                "optimizer's state, all ranks together. Every element must be stepped by an instance of it on some "
-                "rank, which is to stay the same from step to step."
+                f"With {case.label}: {found}. Such optimizers must hold all of the state. Make an optimizer with optimizer_class(...) on each "
+                "rank, keep it, and let it step this rank's part of the parameters in every step."
             )
             texts = f"{total:,} bytes on all ranks", f"{sum(kept):,g} bytes"
             raise bench.lost(case, "wrong_result", what, None, *texts)
