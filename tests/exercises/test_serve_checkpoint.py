@@ -114,7 +114,9 @@ def test_an_answer_of_another_request_is_told_apart() -> None:
         told["answers"][2], told["answers"][3] = told["answers"][3], told["answers"][2]
 
     pytest.importorskip("fastapi")
-    with pytest.raises(Lost, match=r"has 2 rows instead of 1\. It is the answer to request 3") as lost:
+    with pytest.raises(
+        Lost, match=r"has 2 rows instead of 1\. This is request 2, and it got the predictions for request 3"
+    ) as lost:
         JUDGES["concurrent"](bench(exchange, "concurrent"))
     assert lost.value.diagnosis.kind == "race"
 

@@ -163,7 +163,9 @@ def _wrong(
     assert ask.right is not None
     rows = [row for row in range(len(found)) if not close(found[row : row + 1], ask.right[row : row + 1])]
     row = rows[0]
-    which = "" if len(found) == 1 else f" in row {row}" if len(rows) < len(found) else " in any row"
+    which = (
+        " for its row" if len(found) == 1 else f" for row {row}" if len(rows) < len(found) else " for any of its rows"
+    )
     message = f"{case.label}: {asked(ask)} got predictions that are not the model's{which}"
     expected, got = (f"[{', '.join(f'{one:.5g}' for one in each[row][:4])}]" for each in (ask.right, found))
     return _trouble(bench, case, told, kind, message, None, expected, hint, got)
@@ -261,7 +263,10 @@ def _whose(plan: Plan, at: int, answer: Told) -> str:
             continue
         found = values(answer["body"], ask.right.shape)
         if not isinstance(found, str) and close(found, ask.right):
-            return f"It is the answer to request {number}. Keep apart what belongs to each request."
+            return (
+                f"This is request {at}, and it got the predictions for request {number} ({ask.what}). Give each request "
+                "the predictions for its own rows."
+            )
     return ""
 
 
