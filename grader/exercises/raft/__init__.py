@@ -31,6 +31,7 @@ from grader.verdict import Diagnosis
 from grader.worlds.nodes import Nodes
 
 NODE = "RaftNode"
+TOO_SOON = 0.05  # seconds: the longest delay of a message
 Judge = Callable[[Scene], Diagnosis | None]
 
 
@@ -143,17 +144,28 @@ def _stood(scene: Scene) -> Diagnosis | None:
             "between two append_entries plus 50 ms of delay."
         )
         if heard:
-            gap = f"{message.sent - max(heard):.3f} s after the last append_entries"
+            since = message.sent - max(heard)
+            gap = f"{since:.3f} s after the last append_entries"
+            if since < TOO_SOON:
+                advice = (
+                    "An election timeout must be longer than that. Start it anew on every append_entries of the current "
+                    "term, before any other check of the message."
+                )
         elif began > 0:
             gap = f"{message.sent - began:.3f} s after its restart and before any append_entries reached it again"
             advice = "A node that restarts is a follower. It stands only when no leader has reached it for an election timeout."
         else:
             gap = "before any append_entries"
+        others = {
+            "nothing happens": "Nothing else happened in this run.",
+            "with clients": "A client sent writes meanwhile.",
+        }
+        meanwhile = others.get(scene.played.plan.label, "A follower was down for 0.2 s.")
         scene.sim.story.marked.add(message.number)
         return scene.bench.found(
             "wrong_result",
             f"{message.src} stood for election at {message.sent:.3f} s{scene.bench.source.quote(message.line)}, {gap}. "
-            f"{window.leader} was leader of term {window.term} and could reach all nodes (run: {scene.played.plan.label}). {advice}",
+            f"{window.leader} was leader of term {window.term} and could reach all nodes. {meanwhile} {advice}",
             line=message.line, expected="no election while a leader reaches all",
             got=f"request_vote of term {message.body.get('term')}",
         )  # fmt: skip
