@@ -134,7 +134,7 @@ def _of(story: Story, op: Operation) -> Served | None:
 
 
 def evidence(story: Story, blamed: Sequence[Served], quorums: dict[str, int]) -> tuple[int | None, str]:
-    """What the messages of these operations say: (the learner's line, a sentence, "" where they say nothing)."""
+    """What the messages of these operations say: (the learner's line, sentences)."""
     answers = [(one, one.answer) for one in blamed if one.answer is not None and _alone(story, one, one.answer)]
     for way in (_too_few_asked, _not_written_back, _too_few_stored):
         for one, answer in answers:
@@ -147,7 +147,11 @@ def evidence(story: Story, blamed: Sequence[Served], quorums: dict[str, int]) ->
             f"{_and(crashed)} crashed in this run, and only the disk survives a crash. Write every copy to disk before you "
             "acknowledge it. After a restart use no timestamp and no request number a second time."
         )
-    return line, ""
+    return line, (
+        "The messages do not show why. Check three things. A write's timestamp must be higher than every timestamp that its "
+        "first round trip found, which a node's clock does not ensure. A node replaces its copy only by one with a higher "
+        "timestamp. Only replies of different nodes count towards a quorum."
+    )
 
 
 def _alone(story: Story, one: Served, answer: Sent) -> bool:
