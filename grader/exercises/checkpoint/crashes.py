@@ -17,6 +17,9 @@ from grader.worlds.ranks import RankBench
 Told = dict[str, Any]  # what the supervisor of a case tells
 OLD, NEW = 20, 30
 LOAD = "load_latest()"
+VALUE = re.compile(
+    r" ?(?P<key>'[^']+'): (?P<type>[\w.]+)(?: (?P<shape>\([\d, ]*\)) (?P<bytes>[0-9a-f]{16}))?"
+)  # of a described state
 
 
 def _told(bench: RankBench, group: str) -> Iterator[tuple[Case, Told]]:
@@ -45,6 +48,12 @@ def _first(got: str, expected: str) -> str:
     """The first place where two described states differ."""
     at = next((i for i, (a, b) in enumerate(zip(got, expected, strict=False)) if a != b), min(len(got), len(expected)))
     start = max(-1, expected.rfind(", '", 0, at), expected.rfind("('", 0, at)) + 1
+    one, other = (VALUE.match(text, start) for text in (got, expected))
+    if one and other and one["key"] == other["key"]:
+        if one["type"] != other["type"]:
+            return f"{one['key']} has the type {one['type']} instead of {other['type']}"
+        if one["shape"] and one["shape"] == other["shape"] and one["bytes"] != other["bytes"]:
+            return f"the tensor {one['key']} has other values than it had when it was saved"
     return f"{_short(got[start:].lstrip())} instead of {_short(expected[start:].lstrip())}"
 
 
@@ -253,7 +262,8 @@ def behind(bench: RankBench, case: Case, told: Told) -> None:
         raise bench.lost(case, "race", message, None, "one in flight")
     wrong = _wrong(found, {steps: told["wanted"]})
     if wrong:
-        raise bench.lost(case, wrong[0], f"After wait(), {wrong[1]}.")
+        todo = "Return every type, shape and value as it was when save() was called."
+        raise bench.lost(case, wrong[0], f"After wait(), {wrong[1]}. {todo}")
     if drawn != again:
         message = (
             "After loading, the random generators do not repeat the numbers that they drew right after save(). Take "
@@ -288,7 +298,7 @@ def _of_one_step(found: list[Any], wanted: list[dict[str, str]], *steps: int) ->
             other = next(
                 (r for r, theirs in enumerate(wanted) if each in [[step, theirs[str(step)]] for step in steps]), None
             )
-            whose = f" (this is rank {other}'s shard)" if other is not None else ""
+            whose = f" (the loaded state is rank {other}'s shard)" if other is not None else ""
             return "wrong_result" if whose else "not_atomic", f"on rank {rank} {wrong[1]}{whose}"
     if len({each[0] for each in found}) > 1:
         each_rank = (f"{step} on rank {rank}" for rank, (step, _) in enumerate(found))
