@@ -18,6 +18,8 @@ from grader.verdict import Diagnosis, Kind
 UNKNOWN_TYPE = "Invalid scalar type"  # so says gloo
 FOR_NOTEBOOKS = tuple(f"name '{name}' is not defined" for name in ("check", "play"))
 GAPS = ("input tensor has to be contiguous", "Tensors must be contiguous")  # so says gloo, of messages and collectives
+INPLACE = "has been modified by an inplace operation"  # so says torch's autograd
+HINT = " Hint: enable anomaly detection"  # and so it goes on, at length
 RETURNS = "the function returns on every rank"
 ENDINGS: dict[str, Ending] = {"out_of_memory": "out_of_memory", "left_early": "left_early", "deadlock": "deadlocked"}
 
@@ -38,7 +40,7 @@ def raised(rank: int, error: Raised, world: int, source: Source, others: int) ->
         return source.found(kind, text, rank, error.line)
     also = f", and so did {others} other rank{'s' if others > 1 else ''}" if others else ""
     who = f"Rank {rank} of {world}" if world > 1 else "Your code" if error.line else "The run"
-    text = f": {_first_line(error.text)}" if error.text else ""
+    text = f": {_first_line(error.text.partition(HINT)[0])}" if error.text else ""
     kind = "out_of_memory" if error.why == "memory" else "crash"
     reason = ""
     if error.why in REASONS:
@@ -56,6 +58,12 @@ def raised(rank: int, error: Raised, world: int, source: Source, others: int) ->
         reason = (
             " The elements of this tensor do not lie next to each other in memory, and gloo sends and receives only "
             "tensors whose elements do. Pass x.contiguous(), a copy in which they do, and copy what you receive back."
+        )
+    elif INPLACE in error.text:
+        reason = (
+            " A forward computation used this tensor, and autograd needs the values that the tensor had then. The "
+            "tensor was changed in place before the backward pass used it. Look for copy_, add_ or an optimizer's "
+            "step in between, and make that change after the backward pass."
         )
     noted = f" {error.note}" if error.note else ""
     text = f"{who} raised {error.type}{text}{place}{also}.{noted}{reason}"
