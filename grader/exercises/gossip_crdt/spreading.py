@@ -292,8 +292,28 @@ def _lacks(run: View, node: str, answer: Sent, lost: Sequence[Operation], what: 
             text += " Let a node that may have missed an add ask its peers, again and again, "
             text += "also when it has heard nothing new for a long time, " * quiet + "and let them answer."
         else:
+            text += _of_one_name(run, first)
             text += f" Check whether this add was among what these messages brought, and whether {node} counted it."
     return run.wrong("not_converged", text, shown=[answer], expected=f"{what} at {node}", got="not there")
+
+
+def _of_one_name(run: View, lost: Operation) -> str:
+    """About a greater add at another node, where neither node can have heard of the other's when it confirmed its own."""
+    for one in run.done:
+        first, then = sorted((one, lost), key=lambda each: each.sent)
+        greater = one.what * lost.what > 0 and abs(one.what) > abs(lost.what)
+        if (
+            greater
+            and one.confirmed
+            and one.node != lost.node
+            and not run.reached(then.node, first.sent, then.confirmed or 0.0)
+        ):
+            return (
+                f" {one.node} confirmed an add of {one.what} at {one.confirmed:.2f} s. Neither of the two nodes had heard of the "
+                "other's add. If both count under one name, a merge keeps only the greater count. Let each node count under its "
+                "own name."
+            )
+    return ""
 
 
 # ---- what it cost
