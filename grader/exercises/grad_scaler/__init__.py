@@ -142,7 +142,11 @@ def _step_habit(work: Work, right: Right, step: int, rank: int, got: Array) -> s
     scale, gradient = right.scales[step], work.gradients[rank][step].astype(np.float64)
     ways = (
         (gradient * scale, "The step was made with the scaled gradient. Divide it by the scale first."),
-        (gradient / scale, "The gradient was divided by the scale twice. Divide it once, in unscale_ or in step."),
+        (
+            gradient / scale,
+            "The gradient was divided by the scale twice. Divide it in unscale_. step divides it only if unscale_ was not "
+            "called before.",
+        ),
     )
     start = work.starts[rank].astype(np.float64)
     moved, rounding = start - got, 1.5e-7 * np.abs(start).max()
