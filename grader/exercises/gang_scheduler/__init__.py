@@ -101,8 +101,7 @@ def _broke(bench: RankBench, case: Case, judged: Judged, mistake: Mistake, befor
     call = mistake.call
     said = f"submit(job {call.what})" if call.name == "submit" else f"{call.name}({call.what})"
     also = f", which ended job {call.ended}" if call.name == "failed" and call.ended else ""
-    label = f"{case.label[0].upper()}{case.label[1:]}"
-    text = f"{before}{label}. At {call.now:,.10g} s, call {said}{also}. {mistake.text}"
+    text = f'{before}In the trace "{case.label}", see the call {said} at {call.now:,.10g} s{also}. {mistake.text}'
     kind: Kind = "wrong_result"
     return _lost(bench, case, kind, text, mistake.expected, mistake.got, _drawn(case, judged, mistake))
 
@@ -180,7 +179,7 @@ def _ends(bench: RankBench) -> Schedule:
             how = f"It was started {says.counted(len(starts), 'time')}"
             how += f", the last time at {starts[-1].begin:,.10g} s." if starts else "."
             text = (
-                f"{case.label[0].upper()}{case.label[1:]}. Nothing happens any more at {cluster.now:,.10g} s, and "
+                f'In the trace "{case.label}", nothing happens any more at {cluster.now:,.10g} s, and '
                 f"{says.counted(len(judged.unfinished), 'job')} of {len(cluster.known)} did not finish. One is job {job.id}, "
                 f"which needs {says.counted(job.nodes, 'node')}. {how} {says.counted(cluster.free_nodes, 'node')} "
                 f"{'is' if cluster.free_nodes == 1 else 'are'} free. A job that was preempted or lost a node is waiting "

@@ -196,7 +196,7 @@ def priority_of(job: Job) -> str:
 def within(cluster: Cluster, job: Job) -> str:
     return (
         f"Job {job.id} needs {says.counted(job.nodes, 'node')} and is within quota: team {job.team} uses "
-        f"{cluster.used[job.team]} of {cluster.quotas[job.team]}."
+        f"{says.counted(cluster.used[job.team], 'node')} of its quota of {cluster.quotas[job.team]}."
     )
 
 
@@ -205,5 +205,5 @@ def over(cluster: Cluster, job: Job) -> str:
         return within(cluster, job)
     return (
         f"Job {job.id} needs {says.counted(job.nodes, 'node')} and is not within quota: team {job.team} uses "
-        f"{cluster.used[job.team]} of {cluster.quotas[job.team]}."
+        f"{says.counted(cluster.used[job.team], 'node')} of its quota of {cluster.quotas[job.team]}."
     )
