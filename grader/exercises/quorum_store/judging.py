@@ -135,9 +135,18 @@ def _of(story: Story, op: Operation) -> Served | None:
 
 def evidence(story: Story, blamed: Sequence[Served], quorums: dict[str, int]) -> tuple[int | None, str]:
     """What the messages of these operations say: (the learner's line, sentences)."""
-    answers = [(one, one.answer) for one in blamed if one.answer is not None and _alone(story, one, one.answer)]
-    for way in (_too_few_asked, _not_written_back, _too_few_stored):
-        for one, answer in answers:
+    answers = [(one, one.answer) for one in blamed if one.answer is not None]
+    alone = [(one, answer) for one, answer in answers if _alone(story, one, answer)]
+    # What the last of them stored is of no use to the others. And what a node sends for other requests can hide that it
+    # made no second round trip, but not feign it.
+    earlier = [pair for pair in answers if any(other.came > pair[1].sent for other in blamed)]
+    ways = (
+        (_too_few_asked, alone),
+        (_not_written_back, earlier),
+        (_too_few_stored, [pair for pair in alone if pair in earlier]),
+    )
+    for way, which in ways:
+        for one, answer in which:
             if answer.type in ("read_ok", "write_ok") and (found := way(_Steps.of(story, one, answer, quorums))):
                 return answer.line, found
     line = next((one.answer.line for one in reversed(blamed) if one.answer is not None), None)
@@ -246,7 +255,7 @@ def _not_written_back(steps: _Steps) -> str:
     if steps.second is not None and steps.second < steps.answer.sent:
         return ""
     return (
-        f"{steps.one.node} answered a read with {json.dumps(steps.answer.body.get('value'))[:60]} "
+        f"{steps.one.node} answered an earlier read with {json.dumps(steps.answer.body.get('value'))[:60]} "
         f"{when(steps.story, steps.answer.sent)} without a second round trip. A read must write its value back to "
         "write_quorum replicas before it answers. Otherwise the next read may find an older copy."
     )
