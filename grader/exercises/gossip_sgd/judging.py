@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 
@@ -12,6 +13,7 @@ from grader import says, tally
 from grader.exercises.common import checks, plain
 from grader.exercises.gossip_sgd import mixing
 from grader.exercises.gossip_sgd.mixing import Array, Gossip, Training
+from grader.lost import Lost
 from grader.ranks.program import CallResult, Strided
 from grader.trace.events import SEND, Operation
 from grader.worlds.cases import Case
@@ -70,9 +72,16 @@ def rows_of(bench: RankBench, case: Case, result: CallResult, count: int) -> Arr
 
 
 def _mixed(bench: RankBench, group: str) -> Iterator[tuple[Case, CallResult, Gossip, Array]]:
-    for case, result in bench.calls(group):
-        gossip: Gossip = case.expected
-        yield case, result, gossip, rows_of(bench, case, result, len(gossip.matrices))
+    """The finished mixes of `group`. Where ranks wait for each other it says in which case."""
+    try:
+        for case, result in bench.calls(group):
+            gossip: Gossip = case.expected
+            yield case, result, gossip, rows_of(bench, case, result, len(gossip.matrices))
+    except Lost as loss:
+        if loss.diagnosis.kind not in ("deadlock", "left_early") or loss.picture is None:
+            raise
+        message = f"With {loss.picture.case.label}: {loss.diagnosis.message}"
+        raise Lost(replace(loss.diagnosis, message=message), loss.picture) from None
 
 
 def exact(bench: RankBench, group: str = "exact") -> Outcome:

@@ -90,8 +90,12 @@ def _astray(ring: list[int], blocked: Mapping[int, Operation], trace: Trace, sou
             if waiting is None or not waiting.receives:
                 continue
             if waiting.peer not in (rank, -1):
-                told += f"but rank {send.peer} waits for a message from rank {waiting.peer}. "
-                return told + "Check which rank each call names, and in which order each rank makes its calls."
+                told += f"but rank {send.peer} waits for a message from rank {waiting.peer}"
+                unmet = [op.peer for op in trace.operations(send.peer) if op.receives and id(op) not in met]
+                if rank not in unmet and -1 not in unmet:
+                    told += f", and has begun no receive for the message of rank {rank}. "
+                    return told + "Check which rank each call names, and whether this receive is missing or too late."
+                return told + ". Check which rank each call names, and in which order each rank makes its calls."
             if send.tag >> GROUP_BITS != waiting.tag >> GROUP_BITS:
                 return told + f"but rank {send.peer} receives in another process group. Use one group for both."
             tags = f"with tag {_tag(send)}, but rank {send.peer} waits for tag {_tag(waiting)}"
