@@ -74,4 +74,4 @@ def test_the_sentence_says_how_few_nodes_had_it() -> None:
     shown = {"type": "poll_ok", "msgs": {"k": [[3, "another"]]}}
     found = judged(("n1", SEND, {"type": "send_ok", "offset": 3}), ("n2", POLL, shown))
     assert found is not None
-    assert "When n1 acknowledged it, only 1 node of 3 had ever got it: n1." in found.message
+    assert 'When n1 acknowledged "some message", only 1 node of 3 had ever got it: n1.' in found.message

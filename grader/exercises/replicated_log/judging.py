@@ -9,7 +9,7 @@ from grader.exercises.common.scenes import carries
 from grader.exercises.replicated_log.scene import Logs, told
 from grader.nodes.clients import Asked
 from grader.nodes.histories.log_requests import Malformed, operation
-from grader.nodes.histories.log_words import sentence
+from grader.nodes.histories.log_words import ONE_CHOOSES, sentence
 from grader.nodes.histories.logs import NEVER, Finding, Operation, Poll, Send, What, findings
 from grader.nodes.runs import answer_text, place
 from grader.says import at, counted, cut, listed, some
@@ -106,7 +106,11 @@ def _told(scene: Logs, found: Finding, final: dict[str, list[Poll]], why: str) -
             text += f" In the end {listed(holders)} returned it and {node} did not, 5 s after all was whole."
         else:
             text += " In the end no node returned it."
-    text += _spread(scene, found) + _skipped_at(scene, found)
+    spread = _spread(scene, found)
+    if spread and found.what == "shared":  # a node that chooses alone may do this, too
+        text = text.removesuffix(ONE_CHOOSES)
+        spread += "" if "majority" in why else " Acknowledge a message only when a majority of all nodes has it."
+    text += spread + _skipped_at(scene, found)
     if why:
         text += _written_half(scene, requests[-1]) or _crashed(scene, found)
         text += f" The rule that this run tests: {why}"
@@ -148,7 +152,7 @@ def _spread(scene: Logs, found: Finding) -> str:
         return ""
     did = "acknowledged" if isinstance(first, Send) else "returned"
     return (
-        f" When {node} {did} it, only {counted(len(had), 'node')} of {len(scene.names)} had ever got it: "
+        f" When {node} {did} {cut(json.dumps(message, ensure_ascii=False), 60)}, only {counted(len(had), 'node')} of {len(scene.names)} had ever got it: "
         f"{listed(sorted(had))}. That is no majority."
     )
 

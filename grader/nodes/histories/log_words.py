@@ -8,6 +8,7 @@ from collections.abc import Callable
 from grader.nodes.histories.logs import NEVER, Commit, Finding, Listed, Operation, Poll, Send
 
 LONGEST = 60  # characters of a message that is quoted
+ONE_CHOOSES = " Let one node at a time choose the offsets of a key, and only after it knows all earlier ones."
 
 
 def sentence(finding: Finding, who: Callable[[Operation], str]) -> str:
@@ -25,8 +26,7 @@ def sentence(finding: Finding, who: Callable[[Operation], str]) -> str:
         case "shared":
             return (
                 f"Two sends were given offset {at} of {key}: {shown[0]}, and {shown[1]}. Each message has an offset "
-                "of its own. Let one node at a time choose the offsets of a key, and only after it knows all "
-                "earlier ones."
+                f"of its own.{ONE_CHOOSES}"
             )
         case "order":
             return (
