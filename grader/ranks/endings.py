@@ -16,7 +16,7 @@ def explain(account: Account, stuck: dict[int, set[int]]) -> Broken:
     different = None if forbidden else blame.mismatched(account.trace, account.source)
     if different:
         return Broken(different, "mismatched")
-    if any(rank.state == "killed" for rank in account.ranks):
+    if any(rank.state == "killed" for rank in account.ranks) and not forbidden:
         return after_a_kill(account, stuck)
     for number, rank in enumerate(account.ranks):
         if rank.state == "dead" and rank.status not in (0, None):
@@ -57,11 +57,14 @@ def after_a_kill(account: Account, stuck: dict[int, set[int]]) -> Broken:
     waits = [
         blame.waits(rank.blocked, account.source) for n, rank in enumerate(account.ranks) if n in stuck and rank.blocked
     ]
-    raised: dict[str, list[int]] = {}
+    lines = [rank.raised.line for rank in account.ranks if rank.raised is not None]  # not where the killed rank was
+    lines += [op.wait_line or op.line for n in sorted(stuck) if (op := account.ranks[n].blocked) is not None]
+    did: dict[str, list[int]] = {}
     for n, rank in enumerate(account.ranks):
         if rank.raised is not None:
             where = account.source.quote(rank.raised.line)
-            raised.setdefault(f"raised {rank.raised.type}: {rank.raised.text}{where}", []).append(n)
-    last = account.trace.operations(number)[-1:]
-    line = next((op.line for op in last if op.line), None)
-    return Broken(blame.killed(told, number, waits, raised, account.source, line), "crashed")
+            did.setdefault(f"raised {rank.raised.type}: {rank.raised.text}{where}", []).append(n)
+        elif rank.state == "returned" and waits:
+            did.setdefault("returned", []).append(n)
+    line = next((line for line in lines if line), None)
+    return Broken(blame.killed(told, number, waits, did, account.source, line), "crashed")

@@ -32,6 +32,10 @@ def told(loss: Lost, case: Case, trace: Trace) -> Lost:
     if not died and found.kind not in STUCK:
         return loss
     message = f"With {case.label}: {message.removeprefix(ASKED)} {_facts(plan, trace)}"
+    if died and f"rank {plan.killed} is gone" in message:
+        message += (
+            " Catch this PeerGone error, give the unfinished prompts of the dead generator to another one, and go on."
+        )
     return Lost(replace(found, message=message), _chart(case, plan, trace))
 
 

@@ -126,16 +126,17 @@ def timed_out(rank: int, line: int | None, trace: Trace, source: Source, how: st
 
 
 def killed(
-    fault: str, rank: int, waits: Sequence[str], raised: Mapping[str, Sequence[int]], source: Source, line: int | None
+    fault: str, rank: int, waits: Sequence[str], did: Mapping[str, Sequence[int]], source: Source, line: int | None
 ) -> Diagnosis:
     """The sentence for a rank that a fault killed.
 
-    `waits` tells of those that wait for it for ever; `raised` of what the others raised, and on which ranks.
+    `waits` tells of those that wait for it for ever; `did` of what the others raised or, where some wait, that they
+    returned, and on which ranks.
     """
-    then = [f"{ranks(which)} {what}" for what, which in list(raised.items())[:3]] + [*waits[:3]]
+    then = [f"{ranks(which)} {what}" for what, which in list(did.items())[:3]] + [*waits[:3]]
     end = " Nothing will end this wait." if waits else ""
     text = f"As you asked, {fault}. {_sentences(then) or 'The others went on without it.'}{end}"
-    got = "ranks that wait forever" if waits else "ranks that raised" if raised else "they went on"
+    got = "ranks that wait forever" if waits else "ranks that raised" if did else "they went on"
     return source.found("crash", text, rank, line, "the others find out, and go on or end", got)
 
 
