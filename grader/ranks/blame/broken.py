@@ -107,8 +107,8 @@ def forbidden(rank: int, call: str, line: int | None, source: Source) -> Diagnos
         text = f"Rank {rank} used {call}{source.quote(line)}. The exercise is to build this yourself, so do not use it."
         return source.found("forbidden_call", text, rank, line, f"no {call}", call)
     text = (
-        f"Rank {rank} called {call}{source.quote(line)}. Only send, recv, isend, irecv and batch_isend_irecv are "
-        "allowed here, because the exercise is to build the collective from them. Replace this call."
+        f"Rank {rank} called {call}{source.quote(line)}. In this exercise, only send, recv, isend, irecv and "
+        "batch_isend_irecv are allowed. Remove this call, or do its work with these."
     )
     return source.found("forbidden_call", text, rank, line, "point-to-point calls only", call)
 
