@@ -10,6 +10,7 @@ from grader.exercises.serializable_store import answered, plans, serial
 from grader.exercises.serializable_store.history import History, befell
 from grader.nodes.clients import Asked
 from grader.nodes.runs import answer_text, same
+from grader.says import listed
 from grader.trace.story import Sent
 from grader.verdict import Diagnosis
 
@@ -69,10 +70,25 @@ class Judging(History):
         for one in asked:
             owners = sorted({plans.owner(key, self.names) for _, key, _ in one.ask.body["txn"]} - {one.ask.node})
             who = f"{one.ask.node} and the owners of its keys ({', '.join(owners) or one.ask.node})"
-            why = f"{who} had been up and connected for 2 s, and no client waited for another answer. Other nodes may not be needed."
-            if wrong := self._all_ok([one], why):
+            why = f"{who} had been up and connected for 2 s, and no client was still waiting for another answer. This transaction must not depend on any other node."
+            if wrong := self._all_ok([one], why + self._still_open(one, {one.ask.node, *owners})):
                 return wrong
         return self.settled()
+
+    def _still_open(self, one: Asked, here: set[str]) -> str:
+        """An earlier transaction at one of these nodes that was not answered, shares a key and needs another node."""
+        keys = {key for _, key, _ in one.ask.body["txn"]}
+        for other in self.asked:
+            theirs = {key for _, key, _ in other.ask.body["txn"]}
+            needs = sorted({plans.owner(key, self.names) for key in theirs} - here)
+            unanswered = other.sent < one.sent and (other.answered is None or other.answered > one.sent)
+            if unanswered and other.ask.node in here and keys & theirs and needs:
+                shared = listed(sorted(map(str, keys & theirs)))
+                return (
+                    f" {self.label(other)} had not been answered by then. Both use key {shared}, and the earlier one also "
+                    f"needs {listed(needs)}. A transaction that cannot reach an owner must not keep other keys locked: abort it."
+                )
+        return ""
 
     def _all_ok(self, asked: list[Asked], why: str) -> Diagnosis | None:
         for one in asked:
