@@ -144,7 +144,7 @@ def test_a_bad_ending_is_named_with_rank_and_line(engines: Engines, bad: Bad) ->
         ("if r == 0: dist.send(x, 1)\nif r == 1: dist.irecv(x, 0)", "returned without waiting for its irecv"),
         (
             "if r == 0:\n    q = dist.isend(x, 1); x += 1; q.wait()\nif r == 1: dist.recv(x, 0)",
-            "changed the buffer that it was still sending",
+            "changed a tensor after it had begun to send it",
         ),
         (
             "q = dist.isend(x, (r + 1) % n); dist.recv(x, (r - 1) % n); q.wait()",
