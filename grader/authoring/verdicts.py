@@ -10,6 +10,7 @@ import contextlib
 import hashlib
 import json
 import multiprocessing
+import os
 import re
 import signal
 import time
@@ -247,6 +248,9 @@ def _begin() -> None:
     global _engines
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that asked
     supervise.prctl(supervise.PR_SET_PDEATHSIG, signal.SIGKILL)  # which may be killed, too
+    asked = multiprocessing.parent_process()
+    if asked is None or not asked.is_alive():  # it was, before this: it will ask for nothing, and nobody else will
+        os._exit(1)
     _engines = Engines()
 
 

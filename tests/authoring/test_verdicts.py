@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+import psutil
 import pytest
 
 from grader import grading, registry
@@ -119,3 +120,28 @@ def test_the_command_grades_in_processes_and_leaves_none_when_it_is_ended(how: s
         assert time.monotonic() < end, "something of it is still there"
     kept = [json.loads(line) for line in (tmp_path / "cost_model.jsonl").read_text().splitlines()]
     assert kept, "what was graded before, whichever came first"
+
+
+GRADING = """
+import multiprocessing
+from concurrent.futures import ProcessPoolExecutor
+from grader.authoring import verdicts
+if __name__ == "__main__":
+    ProcessPoolExecutor(1, multiprocessing.get_context("spawn"), verdicts._begin).submit(input)
+    print("begun", flush=True)
+    input()
+"""
+
+
+def test_a_process_that_starts_to_grade_ends_where_who_asked_was_killed(tmp_path: Path) -> None:
+    """Before it could ask the kernel to be told of that."""
+    script = tmp_path / "grading.py"
+    script.write_text(GRADING)
+    with subprocess.Popen([sys.executable, str(script)], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as asking:
+        assert asking.stdout is not None
+        assert asking.stdout.readline() == b"begun\n"
+        started = psutil.Process(asking.pid).children(recursive=True)
+        asking.kill()
+    assert started
+    _, left = psutil.wait_procs(started, timeout=60)
+    assert not left
