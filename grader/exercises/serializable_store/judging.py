@@ -103,22 +103,28 @@ class Judging(History):
                 said = f"was answered after {one.seconds:.2f} s"
             else:
                 said = f"was answered with {answer_text(one)} after {one.seconds:.2f} s"
-            before = befell(self.story).sentences
-            advice = (
-                "Messages were lost, and nothing else failed. A lost message must not leave a key locked, not even a key that "
-                "was only read. Ask again until the outcome is known."
-                if len(before) == 1 and before[0].endswith("lost")
-                else f"From {self.whole_since:.2f} s to {one.sent:.3f} s no node sent another node a message. A node that "
-                "still keeps a key locked must ask again and again how that transaction ended, and then free the key."
-                if before
-                and one.sent > self.whole_since + PROMPT
-                and not self.between(self.whole_since - 1e-9, one.sent)
-                else "If a key is still locked, wait for it or try again. Do not leave a key locked for longer than its "
-                "transaction needs."
-            )
-            text = f"{self.label(one)} {said}. {why} It must get txn_ok within {PROMPT:g} s. {advice}"
+            text = f"{self.label(one)} {said}. {why} It must get txn_ok within {PROMPT:g} s. {self._unlocked(one)}"
             return self.broken("not_available", text, one, expected="txn_ok within 2 s", got=said.removeprefix("was "))
         return None
+
+    def _unlocked(self, one: Asked) -> str:
+        """What to do about the key that this request may have waited for, by what had happened before it."""
+        before = befell(self.story).sentences
+        if len(before) == 1 and before[0].endswith("lost"):
+            return (
+                "Messages were lost, and nothing else failed. A lost message must not leave a key locked, not even a key that "
+                "was only read. Ask again until the outcome is known."
+            )
+        late = one.sent > self.whole_since + PROMPT
+        if before and late and not self.between(self.whole_since - 1e-9, one.sent):
+            return (
+                f"From {self.whole_since:.2f} s to {one.sent:.3f} s no node sent another node a message. A node that "
+                "still keeps a key locked must ask again and again how that transaction ended, and then free the key."
+            )
+        return (
+            "If a key is still locked, wait for it or try again. Do not leave a key locked for longer than its "
+            "transaction needs."
+        )
 
     def rounds(self) -> Diagnosis | None:
         """Reads that nothing stands in the way of take six delays."""
