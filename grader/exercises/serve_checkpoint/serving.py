@@ -218,12 +218,12 @@ def prefix(bench: RankBench) -> Chart:
 def once(bench: RankBench) -> Chart:
     """After the first prediction nothing is loaded any more; nor after the first answer that there is no model."""
     names = {"opens": "the checkpoint's file was opened", "loads": "torch.load ran", "states": "load_state_dict ran"}
-    for case, _, told in _servers(bench, "once"):
+    servers = list(_servers(bench, "once"))
+    for case, _, told in servers:
         _right(bench, case, told)
-    broken: list[tuple[Case, Plan, Told]] = []
     with contextlib.suppress(Lost):  # what a broken checkpoint's server must answer is another check's matter
-        broken += _servers(bench, "once broken")
-    for case, plan, told in [*_servers(bench, "once"), *broken]:
+        servers += _servers(bench, "once broken")
+    for case, plan, told in servers:
         before, after = told["counts"][1], told["counts"][-1]
         later = sum(len(group) for group in plan.groups[2:])
         for name, words in names.items():
