@@ -249,7 +249,7 @@ def _begin() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that asked
     supervise.prctl(supervise.PR_SET_PDEATHSIG, signal.SIGKILL)  # which may be killed, too
     asked = multiprocessing.parent_process()
-    if asked is None or not asked.is_alive():  # it was, before this: it will ask for nothing, and nobody else will
+    if asked is None or not asked.is_alive():  # killed before the kernel was asked to tell of it
         os._exit(1)
     _engines = Engines()
 
