@@ -250,7 +250,8 @@ def raised(error: BaseException, file: str, stage: str) -> dict[str, Any]:
         why = "syntax"
     if isinstance(error, ForbiddenCall):
         why = "forbidden"
-    note = str(getattr(error, "in_call", ""))[:MOST_TEXT]  # a harness sets it
+    note = vars(error).get("in_call", "")  # a harness sets it
+    note = note[:MOST_TEXT] if type(note) is str else ""
     return {**program.raised(error, file, stage), "text": text.strip()[:MOST_TEXT], "why": why, "note": note}
 
 
