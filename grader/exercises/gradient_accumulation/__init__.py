@@ -166,10 +166,13 @@ def _trained(group: str, *others: str) -> checks.Judge:
 
 def _synchronisations(bench: RankBench) -> Outcome:
     """One all-reduce of the gradients a step: these models fit into one bucket."""
+    for group in ("even", "uneven"):
+        for case, result in bench.calls(group):
+            for rank in range(case.ranks):
+                _one_at_a_time(bench, case, result, rank)
     for case, result in bench.calls("even"):
         wanted: Wanted = case.expected
         for rank in range(case.ranks):
-            _one_at_a_time(bench, case, result, rank)
             calls = [op for op in result.trace.operations(rank) if op.name.startswith("all_reduce")]
             tally.note("all-reduces of the gradients", len(calls), wanted.steps, "all-reduces", where=case.label,
                        reference=sum(map(len, wanted.batches[rank])), of="one for each micro-batch")  # fmt: skip
@@ -194,15 +197,22 @@ def _synchronisations(bench: RankBench) -> Outcome:
 
 
 def _one_at_a_time(bench: RankBench, case: Case, result: CallResult, rank: int) -> None:
-    """The model is given no more than the largest micro-batch at once: a whole batch does not fit on a device."""
-    largest = max(len(inputs) for step in case.expected.batches[rank] for inputs, _ in step)
-    rows = _found(bench, case, result, rank).get("rows")
-    if isinstance(rows, int) and rows > largest:
-        what = (
-            f"With {case.label}: on rank {rank}, the model was given {rows} samples at once. No micro-batch has more than "
-            f"{largest}, and more do not fit on a device. Give the model one micro-batch at a time."
-        )
-        raise bench.lost(case, "too_much_memory", what, rank, f"at most {largest} samples", f"{rows} samples")
+    """The model is given one micro-batch at once, not several: more do not fit on a device."""
+    rows = _found(bench, case, result, rank).get("rows", [])
+    for step, (given, micro) in enumerate(zip(rows, case.expected.batches[rank], strict=False)):
+        sizes = [len(inputs) for inputs, _ in micro]
+        if max(given, default=0) > max(sizes):
+            had = f"was given {max(given)} samples at once. No micro-batch of this step has more than {max(sizes)}"
+        elif len(given) < len(sizes):
+            had = (
+                f"was called with {says.listed(given)} samples. The step has {len(sizes)} micro-batches, of "
+                f"{says.listed(sizes)} samples"
+            )
+        else:
+            continue
+        what = f"With {case.label}: on rank {rank}, in step {step}, the model {had}. Give the model one micro-batch at a time: more do not fit on a device."
+        texts = f"calls with {says.listed(sizes)} samples", f"calls with {says.listed(given)} samples"
+        raise bench.lost(case, "too_much_memory", what, rank, *texts)
 
 
 def _losses(bench: RankBench) -> Outcome:

@@ -29,18 +29,16 @@ def train(
     with torch.no_grad():
         for mine, given in zip(net.parameters(), (w1, b1, w2, b2), strict=True):
             mine.copy_(given)
-    rows: list[int] = []  # that the model was given at once
+    rows: list[list[int]] = []  # of each step, that the model was given at once
     net.register_forward_pre_hook(
-        lambda _, given, named: rows.append(len((*given, *named.values())[0])), with_kwargs=True
+        lambda _, given, named: rows[-1].append(len((*given, *named.values())[0])), with_kwargs=True
     )
     model = DistributedDataParallel(net)
     optimizer = torch.optim.SGD(model.parameters(), lr)
     taken: list[int] = []
     optimizer.register_step_post_hook(lambda *_: taken.append(1))
-    returned = [step(model, optimizer, _tuples(micro), LOSSES[loss]) for micro in batches]
-    return {
-        "parameters": list(net.parameters()),
-        "returned": returned,
-        "steps": len(taken),
-        "rows": max(rows, default=0),
-    }
+    returned = []
+    for micro in batches:
+        rows.append([])
+        returned.append(step(model, optimizer, _tuples(micro), LOSSES[loss]))
+    return {"parameters": list(net.parameters()), "returned": returned, "steps": len(taken), "rows": rows}
