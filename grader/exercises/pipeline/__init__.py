@@ -44,6 +44,7 @@ def cases(draw: Draw) -> Iterator[Case]:
         yield _case(draw, name, f"{name} schedule", Plan(2, 6, 2, "mse", (6,), (5, 4), **TIMES))
         yield _case(draw, name, f"{name} schedule", Plan(3, 7, 1, "mse", (6,), (5, 4), forward=1.0, backward=1.0))
         yield _case(draw, name, f"{name} schedule", Plan(4, 8, 2, "mse", (6,), (5, 4), **TIMES))
+        yield _case(draw, name, f"{name} schedule", Plan(4, 3, 2, "mse", (6,), (5, 4), **TIMES))
         yield _case(draw, name, f"{name} schedule", Plan(4, 13, 1, "mse", (6,), (5, 4), forward=1.0, backward=3.0))
         for stages in (2, 3):
             yield _case(draw, name, "blind", Plan(stages, 4, 2, "mse", (5,), (5, 5), **TIMES))

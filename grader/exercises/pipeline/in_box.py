@@ -34,6 +34,9 @@ class _Log:
         self.outputs: list[_Output] = []
         self.collects = True
 
+    def takes(self, x: Tensor) -> None:
+        self.given.append(x.detach()[:, *[0] * (x.dim() - 1)].tolist())
+
     def made(self, output: _Output) -> None:
         output.number = self.passes.count("F")
         self.passes += "F"
@@ -103,7 +106,7 @@ class Stage(nn.Module):  # type: ignore[misc]
         return (micro_batch_size, *self._inner)
 
     def forward(self, x: Tensor) -> Tensor:
-        self._log.given.append(x.detach()[:, *[0] * (x.dim() - 1)].tolist())
+        self._log.takes(x)
         y = functional.linear(x, self.weight, self.bias)
         y = y if self._last else torch.tanh(y)
         made: Tensor = _Work.apply(y, self._seconds, self._log)
@@ -120,6 +123,7 @@ class SplitStage(Stage):
 
     @torch.no_grad()  # type: ignore[untyped-decorator]
     def forward(self, x: Tensor) -> Tensor:
+        self._log.takes(x)
         number = self._log.passes.count("F")
         compute(self._seconds[0] * len(x), f"F{number}")
         y = functional.linear(x, self.weight, self.bias)
