@@ -152,12 +152,19 @@ def _why_stale(run: View, found: Conflict) -> str:
                 "answer an error if it cannot reach a majority."
             )
         return f" {where} {what} after it had heard only from {listed(sorted(heard))}. {_too_few(heard, size)}"
-    if found.known.what == "read" and found.known.value == found.second.value and found.known.node != one.ask.node:
-        return " A value that is read may be on a minority only. Write it to a majority before you answer the read."
+    rule = (
+        " Confirm a write only after a majority keeps it. A read must ask a majority, and the newer value must win at every "
+        "node."
+    )
+    if found.known.what == "read" and found.known.value == found.second.value:
+        rule = " A value that is read may be on a minority only. Write it to a majority before you answer the read"
+        rule += ", also if Python takes it for false." if found.known.value in FALSE else "."
+        if found.known.node != one.ask.node:
+            return rule
     return (
         overwritten(run, run.names, found.second.value, found.stale.value, found.stale.end)
         or too_soon(run, found.known)
-        or " Confirm a write only after a majority keeps it. A read must ask a majority, and the newer value must win at every node."
+        or rule
     )
 
 

@@ -34,6 +34,7 @@ CHANGES = [["", 0], ["Zürich", 4], ["東京", 0], ["São Paulo", 2], ["Oslo", 3
            ["", 6], ["Zürich", 0], ["łódź", 0], ["Oslo", 1], ["São Paulo", 5]]  # fmt: skip
 BALANCED = [[["Oslo", 4], ["Bergen", 2], ["Oslo", -4], ["Bergen", -2]], [["Bergen", 3], ["Alta", 1], ["Alta", -1]],
             [["Alta", 6], ["Alta", -6], ["Bergen", 1]]]  # fmt: skip
+BELOW = [[["Oslo", -4], ["Oslo", 0], ["Oslo", -3]], [["Oslo", -5], ["Bergen", -2]]]
 MIXED = [
     [["Oslo", None], ["Bergen", {"m": 3}], ["Oslo", "7"]],
     [["Oslo", 7], ["Alta", 9], ["Bergen", {"m": 2}], ["Oslo", [0.5]]],
@@ -329,6 +330,7 @@ def _combiner(bench: JobBench) -> Chart:
             what = "Visitors of each page" if functions[0] == "visits" else "Medians"
             yield Job(functions, inputs, 3, 1, seed=rng.randrange(2**31), label=f"{what}, without a combiner")
         yield Job(("changes", "total", "total"), BALANCED, 2, 2, seed=5, label="Sums, of which some are combined to 0")
+        yield Job(("changes", "largest", "largest"), BELOW, 2, 2, seed=6, label="Largest values, of which one is 0")
 
     return bench.hold(jobs(), lambda done: wrong(bench, done) and wrong(bench, done, _reduced(done)))
 
@@ -348,6 +350,9 @@ def _reduced(done: Done) -> str:
     lost = groups.keys() - got.keys()
     if combine_fn is not None and lost and not any(combine_fn(key, part) for key in lost for part in groups[key]):
         return "In each split, its values are combined to 0, and 0 is a value, too. Leave out no pair because its value is 0."
+    true = {key: [value for value in chain(*parts) if value] for key, parts in groups.items()}
+    if got == {key: reduce_fn(key, values) for key, values in true.items() if values}:
+        return "These are the results without the values that are 0. 0 is a value, too."
     if combine_fn is not None and got == {key: combine_fn(key, list(chain(*parts))) for key, parts in groups.items()}:
         return "These are the results of combine_fn. Call reduce_fn once for each key, with the combined values."
     if combine_fn is None and got == {

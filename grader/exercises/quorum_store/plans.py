@@ -167,10 +167,11 @@ def scripted(rng: random.Random) -> Iterator[Plan]:
         def plan(asks: Any, *mishaps: Mishap, what: str, size: int = size, quorums: Quorums = quorums) -> Plan:
             return _plan(rng, size, quorums, what, asks, mishaps, STEADY, until=20.0)
 
-        yield plan(  # a value that one replica holds is read there, then elsewhere
-            {"c1": (write(first, 1, after=1.0),), "c2": (read(first, after=2.0),), "c3": (read(rest[0], after=3.2),)},
-            cut, alone, what="a write that got to one replica, two reads",
-        )  # fmt: skip
+        for value in (1, 0):  # which one replica holds, is read there, then elsewhere
+            yield plan(
+                {"c1": (write(first, value, after=1.0),), "c2": (read(first, after=2.0),), "c3": (read(rest[0], after=3.2),)},
+                cut, alone, what=f"a write of {value} that got to one replica, two reads",
+            )  # fmt: skip
         again = Mishap("one-way", 2.0 + HOP + BEFORE_ACKS, 2.5, ((first,), rest))  # what it writes back is lost
         yield plan(
             {"c1": (write(first, 1, after=1.0),), "c2": (read(first, after=2.0),), "c3": (read(rest[0], after=3.2),)},
