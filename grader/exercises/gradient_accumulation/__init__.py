@@ -222,13 +222,13 @@ def _losses(bench: RankBench) -> Outcome:
             wanted: Wanted = case.expected
             _, losses = right.train(wanted.parameters, LR, wanted.batches)
             for rank in range(case.ranks):
-                _loss_of(bench, case, rank, _found(bench, case, result, rank).get("returned"), losses[rank])
+                _loss_of(bench, case, rank, _found(bench, case, result, rank).get("returned"), losses)
     return bench.picture("even", 2)
 
 
-def _loss_of(bench: RankBench, case: Case, rank: int, returned: Any, wanted: list[float]) -> None:
+def _loss_of(bench: RankBench, case: Case, rank: int, returned: Any, losses: list[list[float]]) -> None:
     values = returned if isinstance(returned, list) else []
-    for step, mean in enumerate(wanted):
+    for step, mean in enumerate(losses[rank]):
         value = values[step] if step < len(values) else None
         if not isinstance(value, float):
             got = plain.in_words(value)
@@ -240,6 +240,12 @@ def _loss_of(bench: RankBench, case: Case, rank: int, returned: Any, wanted: lis
                 f"With {case.label}: on rank {rank}, the first step returned {got}. The mean loss over the rank's "
                 f"targets of all micro-batches is {right_text}."
             )
+            others = [(f"rank {other}'s mean loss", loss[0]) for other, loss in enumerate(losses) if other != rank]
+            mean_of_all = sum(loss[0] for loss in losses) / len(losses)
+            for whose, each in (*others, ("the mean of all ranks' mean losses", mean_of_all)):
+                if np.isclose(value, each, rtol=1e-6):
+                    what += f" {got} is {whose}. Return this rank's own mean loss."
+                    break
             raise bench.lost(case, "wrong_result", what, rank, right_text, got)
 
 
