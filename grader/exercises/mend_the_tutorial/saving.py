@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -24,6 +25,7 @@ INSTEAD = {  # of a whole state: as the harness tells it, and in words
     "no dict: ": "{} in place of a dict",
     "other keys: ": "a dict with these keys: {}",
 }
+ENTRIES = re.compile(r"'([^']+)': ")  # the names in a state's text
 MOST = 4  # kills beside those at the telling operations
 
 
@@ -31,7 +33,7 @@ def cases(draw: Draw) -> Iterator[Case]:
     """One case is a series of saves."""
     base = Strided.of(draw.generator("base").uniform(-2, 2, (4, 3)).astype(np.float32))
     for ranks, old in ((1, 0), (2, OLD), (3, OLD)):
-        label = f"{says.counted(ranks, 'rank')}, {'an older file is there' if old else 'no file is there'}"
+        label = f"{says.counted(ranks, 'rank')} and {'an older file' if old else 'no older file'}"
         given = (base, ranks, old, NEW, MOST if ranks == 2 else 0)
         yield Case("save", label, (given,), by="saved")
 
@@ -84,6 +86,10 @@ def _held(text: str, known: dict[str, int]) -> str:
     for told, words in INSTEAD.items():
         if text.startswith(told):
             return words.format(text[len(told) :])
+    new = next((state for state, version in known.items() if version == NEW), "")
+    lacks = [name for name in ENTRIES.findall(new) if f"{name!r}: " not in text]
+    if lacks:
+        return f"a state without {says.listed([repr(name) for name in lacks])}"
     return "other values than the model and the optimizer have"
 
 
@@ -100,7 +106,7 @@ def _when(told: dict[str, Any], number: int) -> str:
 
 
 def _whole(bench: RankBench, case: Case, told: dict[str, Any], known: dict[str, int], point: dict[str, Any]) -> None:
-    allowed = (NEW, OLD if "older" in case.label else 0)
+    allowed = (NEW, OLD if "an older" in case.label else 0)
     for what, how, todo in (
         ("file", "a kill", f"Write to another name in the same folder, and rename that to {NAME} when it is complete"),
         ("power", "a power cut", "Call fsync on the new file before you rename it"),
