@@ -87,7 +87,10 @@ DECIDE = (
     "a decision counts only once it is on disk. Write it before the first message that tells it, and tell it again after "
     "a crash."
 )
-PROMISE = "a yes vote is a promise. Write it to disk before you send it."
+PROMISE = (
+    "what a participant sends is a promise. Write the yes to disk before you send the vote, and the values before you "
+    "confirm the outcome."
+)
 ALONE = "a participant that has voted yes must never decide alone. Let it ask until it is told the outcome."
 TELL = (
     "after a restart the coordinator goes on from its disk. Tell each decision to every participant that has not "
@@ -98,8 +101,8 @@ LAST = (
     "it on disk from then on."
 )
 RECOVER = (
-    "after a restart a participant goes on from its disk. A yes without an outcome is still a promise: keep its keys "
-    "locked, and ask for the outcome."
+    "a participant may crash between any two writes, and goes on from its disk. Keep the yes on disk until the values "
+    "are stored. After a restart, lock the keys of such a yes again, and ask for the outcome."
 )
 AGAIN = (
     "a message may arrive once more, long after its transaction is over, and after a restart. Keep on disk what is over, "
