@@ -241,9 +241,13 @@ class Follow(Words):
                 raise self.stop("tokens", self._too_many(frame, one, part, tokens), one.number)
             if self.right and tokens[0] != self.right[one.number][number]:
                 right = self.right[one.number][number]
-                text = (
-                    f"Step {frame.step} returned {tokens[0]} as {which}, but alone it gets {right}. The chunk and its "
-                    "block_table are right. Return the index of the largest logit of that chunk's row"
+                text = f"Step {frame.step} returned {tokens[0]} as {which}, but alone it gets {right}. "
+                shared = next((each.text for each in self.findings if each.rule == "slots"), "")
+                text += (
+                    f"Two chunks of a forward had used the same slot: {shared[0].lower()}{shared[1:]}"
+                    if shared
+                    else "The chunk and its block_table are right. Return the index of the largest logit of that "
+                    "chunk's row"
                 )
                 raise self.stop("tokens", text, one.number, str(right), str(tokens[0]))
             one.learn(tokens)

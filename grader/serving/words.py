@@ -195,7 +195,8 @@ class Words:
                 )
         return (
             f"{text}{one.title} has never computed its position {position}. Compute positions in order, and "
-            "skip only whole blocks that another request with the same tokens has computed in an earlier step"
+            "skip only whole blocks that another request has computed in an earlier step, with the same tokens from "
+            "position 0 to the block's end"
         )
 
     def _name(self, number: int, one: Live) -> str:
