@@ -250,6 +250,10 @@ def _lacks(run: View, node: str, answer: Sent, lost: Sequence[Operation], what: 
     text += f". {first.node} had confirmed this add at {confirmed:.2f} s."
     if run.workload == "g-set":
         text += f" {len(knows)} of {len(run.names)} nodes had it."
+    else:
+        total = answer.body["value"] + sum(one.what for one in lost)
+        right = sum(sent is not None and sent.body.get("value") == total for sent in run.read.values())
+        text += f" {right} of {len(run.names)} nodes read {total}."
     told = [sent for sent in run.between(until=answer.sent) if sent.dst == node]
     heard = [
         sent for sent in told
@@ -260,9 +264,7 @@ def _lacks(run: View, node: str, answer: Sent, lost: Sequence[Operation], what: 
     elif not heard:
         last = told[-1]
         ending = "" if last.fate == "delivered" else " It did not arrive."
-        text += (
-            f" No message that was sent after that reached {node}. The last message to {node} was sent by {last.src} "
-        )
+        text += f" No message that was sent after {confirmed:.2f} s reached {node}. The last message to {node} was sent by {last.src} "
         text += f"at {last.sent:.2f} s{place(last.line)}.{ending}"
     sent_by = [sent for sent in run.between() if sent.src == first.node]
     partners = sorted({sent.dst for sent in sent_by})
@@ -288,7 +290,14 @@ def _lacks(run: View, node: str, answer: Sent, lost: Sequence[Operation], what: 
             text += (
                 f" {node} itself sent its last message at {own:.2f} s, before the partition healed at {healed:.2f} s."
             )
-        if run.workload == "g-set":
+        after = max(confirmed, healed)
+        asked = [sent.sent for sent in run.between(after, answer.sent) if sent.src == node and sent.dst in knows]
+        if first.node == node:
+            text += f" It is {node}'s own add. Check that {node} stored it, and that no message took it away again."
+        elif asked:
+            text += f" After {after:.2f} s, {node} itself sent {counted(len(asked), 'message')} to nodes that had it in the "
+            text += f"end, the last at {max(asked):.2f} s. Check whether a node that gets such a message sees what {node} lacks, and answers with it."
+        elif run.workload == "g-set":
             text += " Let a node that may have missed an add ask its peers, again and again, "
             text += "also when it has heard nothing new for a long time, " * quiet + "and let them answer."
         else:
@@ -320,11 +329,11 @@ def _of_one_name(run: View, lost: Operation) -> str:
 
 
 def _busiest(messages: Sequence[Sent]) -> tuple[str, int, int | None, str]:
-    """Who sent most of them, how many, the line that sent most of all, and a sentence about that line."""
+    """Who sent most of them, how many, the line that sent most of all, and a sentence about the first such lines."""
     node, count = Counter(sent.src for sent in messages).most_common(1)[0]
-    lines = Counter(sent.line for sent in messages if sent.line).most_common(1)
-    line = lines[0][0] if lines else None
-    return node, count, line, f" The line that sent the most is {line}." if line else ""
+    lines = Counter(sent.line for sent in messages if sent.line).most_common(3)
+    most = listed(f"{sent:,} from line {line}" for line, sent in lines)
+    return node, count, lines[0][0] if lines else None, f" Most of them came from these lines: {most}." if lines else ""
 
 
 def too_dear(run: View, bench: NodeBench) -> Diagnosis | None:
