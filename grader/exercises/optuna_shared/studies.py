@@ -51,6 +51,12 @@ def _ended(bench: RankBench, case: Case, told: Told) -> None:
             message = (
                 f"{where} never returned from worker() ({_plain(event['text'])}). The study has {rest or 'no trials'}."
             )
+            victim = _victim(told)
+            if victim and _state(told, victim["number"]) == "RUNNING":
+                message += (
+                    f" Process {victim['rank']} was killed in trial {victim['number']}, and this trial is still RUNNING. Use a "
+                    "heartbeat_interval and a grace_period of at most 5 s together, and have stale trials failed while you wait."
+                )
             raise _trouble(bench, told, "deadlock", message, rank, line, "worker() returns when no trial is left open")
         what = f"{_plain(event.get('type'))}: {_plain(event.get('text'))}".strip(": ")
         raise _trouble(bench, told, "crash", f"{where} did not return from worker(). {what}", rank, line)
@@ -97,6 +103,10 @@ def _complete(told: Told) -> int:
 
 def _states(told: Told) -> Counter[str]:
     return Counter(_plain(trial["state"]) for trial in told["trials"])
+
+
+def _state(told: Told, number: int) -> str:
+    return _plain(next((trial["state"] for trial in told["trials"] if trial["number"] == number), "gone"))
 
 
 def _too_few(bench: RankBench, case: Case, told: Told, why: str) -> None:
@@ -200,10 +210,10 @@ def killed(bench: RankBench) -> Chart:
         if told["unnoticed"]:
             message = f"{_sentence(case)}: process {victim['rank']} was killed in trial {number}. Its last heartbeat was 5 s ago, the other process had nothing else to do, and the trial was still RUNNING. Use a heartbeat_interval and a grace_period of at most 5 s together. Without a grace_period, Optuna waits for twice the heartbeat_interval."
             raise _trouble(bench, told, "not_durable", message, victim["rank"], expected="FAIL", got="RUNNING")
-        state = next((trial["state"] for trial in told["trials"] if trial["number"] == number), "gone")
+        state = _state(told, number)
         if state != "FAIL":
-            message = f"{_sentence(case)}: process {victim['rank']} was killed in trial {number}. When the other process had returned, the trial was {_plain(state)} instead of FAIL. Use a heartbeat_interval and a grace_period of at most 5 s together, and have stale trials failed before you return."
-            raise _trouble(bench, told, "not_durable", message, victim["rank"], expected="FAIL", got=_plain(state))
+            message = f"{_sentence(case)}: process {victim['rank']} was killed in trial {number}. When the other process had returned, the trial was {state} instead of FAIL. Use a heartbeat_interval and a grace_period of at most 5 s together, and have stale trials failed before you return."
+            raise _trouble(bench, told, "not_durable", message, victim["rank"], expected="FAIL", got=state)
         _too_few(bench, case, told, f"Trial {number} failed and does not count. Run another one.")
         _left_open(bench, case, told, "Run every trial that was queued again, and end every trial that you take.")
     return _chart(told)
