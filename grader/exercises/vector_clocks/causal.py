@@ -184,7 +184,7 @@ def _lacks(run: View, node: str, cast: Cast, got: int) -> Diagnosis:
         line = tried[-1].line
         count = "once" if len(tried) == 1 else f"{len(tried)} times, the last time"
         text += f" It was sent to {node} {count} at {tried[-1].sent:.2f} s{place(line)}, and never arrived. Send it "
-        text += "again until an answer says that it arrived."
+        text += f"again until {node} confirms this very message."
     return run.wrong(
         "lost_or_duplicated", text, line=line, expected=f"{cast.key} delivered on {node}", got="not delivered"
     )
