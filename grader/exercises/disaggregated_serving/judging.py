@@ -306,9 +306,14 @@ def _shared_out(bench: RankBench, case: Case, result: CallResult, found: Served)
     times = Counter(each.request for each in found.prefills if each.layer == 0)
     again = sum(many - 1 for many in times.values())
     if again > share:
+        most, many = max(times.items(), key=lambda item: item[1])
+        by = names(sorted({each.rank for each in found.prefills if each.request == most}))
         message = (
-            f"With {case.label}: prefillers prefilled {counted(again, 'request')} again. Rank {plan.killed} had at most "
-            f"{counted(share, 'request')}. Every other request keeps its decoder and its caches: do not do it again."
+            f"With {case.label}: request {most} was prefilled {many} times, by {by}. Let one prefiller prefill each "
+            f"request. After the death of rank {plan.killed}, let one prefiller prefill again what rank {plan.killed} had."
+            if many > 2
+            else f"With {case.label}: prefillers prefilled {counted(again, 'request')} again. Rank {plan.killed} had at "
+            f"most {counted(share, 'request')}. Every other request keeps its decoder and its caches: do not do it again."
         )
         raise bench.lost(case, "too_slow", message, None, f"at most {share}", str(again))
     _sent(bench, case, result, found, HEADERS * plan.layers * (len(given.requests) + share))
