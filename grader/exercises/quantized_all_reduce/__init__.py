@@ -27,6 +27,7 @@ from grader.worlds.ranks import Outcome, RankBench, Ranks
 ITEM = 4  # bytes of a float32
 SHARE = 0.27  # of the bytes of a float32 ring: a code a value, and a float32 scale a block of 64 or more
 HEADER = 64  # bytes that a message may have besides
+OWNED = "Let each element have one owner, and let every rank, the owner too, take the sum from the owner's codes."
 MOST_SHARE = 0.45  # headers included, however many messages there are
 ROUGHLY, UNRECORDED = 1.25, 4096  # times that, and bytes for each other rank, where headers count as well
 FACTOR = 1.25  # of the reference's root mean square error
@@ -126,10 +127,10 @@ def _agreement(bench: RankBench, case: Case, job: Job, result: CallResult) -> No
                 f"With {case.label}: rank {rank}'s result differs from rank 0's in {len(places)} of "
                 f"{says.counted(len(mine), 'element')}: element {place} is {results[rank][place]:.8g} there and "
                 f"{results[0][place]:.8g} on rank 0. All ranks must end with the same bits. "
-                f"{next(filter(None, said), '')}"
+                f"{next(filter(None, said), OWNED)}"
             )
             texts = f"{results[0][place]:.8g}", f"{results[rank][place]:.8g}"
-            raise bench.lost(case, "wrong_result", message.strip(), rank, *texts)
+            raise bench.lost(case, "wrong_result", message, rank, *texts)
 
 
 @checks.judged(_values, "zeros")
