@@ -308,6 +308,11 @@ def _grad_habit(got: Array | None, right: Array, n: int) -> str:
         return "There is none. Return an output of the right shape, and detach no tensor from the graph on the way"
     if got.shape != right.shape:
         return f"Its shape is {got.shape} instead of {right.shape}"
+    if not got.any():
+        return (
+            "It is 0 everywhere, so this rank's own copy or slice has no effect on its output. Use it on every rank in the "
+            "same way"
+        )
     if n > 1 and _close(got, right * n):
         return f"It is {n} times too large. Do not sum it over ranks that all have the same gradient"
     if n > 1 and _close(got * n, right):
