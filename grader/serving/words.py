@@ -99,10 +99,9 @@ class Words:
                 "request at most one chunk"
             )
         if one is not None:
-            how = "was cancelled" if one.ended == "cancelled" else "is over"
             return (
-                f"Step {frame.step} computes {what} for {one.label}, which {how}. Remove a request from the batch "
-                "as soon as it is over or cancelled"
+                f"Step {frame.step} computes {what} for {one.label}, which {_why_ended(one)}. Remove a request from "
+                "the batch as soon as it is over or cancelled"
             )
         near = self._by_table(table, start)
         if near is None:
@@ -126,10 +125,7 @@ class Words:
         )  # several may have these
         if one is None:
             return ""
-        how = {"cancelled": "was cancelled", "eos": "is over, because its last token is model.eos"}.get(
-            one.ended, f"is over, because it has its max_new_tokens = {one.most} tokens"
-        )
-        return f": the chunk with {in_words(tokens)} at position {start} is of {one.label}, which {how}"
+        return f": the chunk with {in_words(tokens)} at position {start} is of {one.label}, which {_why_ended(one)}"
 
     def _how_shared(self, one: Live, two: Live) -> str:
         same = common(one.known, two.known)
@@ -231,6 +227,12 @@ class Words:
             f"when "
             "the chunk ends with the request's last token"
         )
+
+
+def _why_ended(one: Live) -> str:
+    return {"cancelled": "was cancelled", "eos": "is over, because its last token is model.eos"}.get(
+        one.ended, f"is over, because it has its max_new_tokens = {one.most} tokens"
+    )
 
 
 def _alike(one: Sequence[int], two: Sequence[int]) -> int:
