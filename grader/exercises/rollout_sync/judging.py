@@ -83,10 +83,16 @@ def _not_generated(run: Run, used: Used) -> Lost:
         )
         return run.lost("wrong_result", message, of_logprob.rank, of(of_sample.version), of(of_logprob.version))
     if of_sample is not None:
+        theirs = (made for made in run.history.made if np.float32(made.logprob) == np.float32(used.logprob))
+        whose = next((made for made in theirs if made.prompt != used.prompt), None)
         message = (
             f"{label} with the logprob {used.logprob:.9g}. generate returned {of_sample.logprob:.9g} with this sample, on "
-            f"rank {of_sample.rank}. Send it as a float32 number, and do not change it."
+            f"rank {of_sample.rank}. "
         )
+        if whose is not None:
+            message += f"{used.logprob:.9g} is the logprob of prompt {whose.prompt}. Keep each logprob with its sample."
+        else:
+            message += "Send it as a float32 number, and do not change it."
         return run.lost("wrong_result", message, used.trainer, f"{of_sample.logprob:.9g}", f"{used.logprob:.9g}")
     other = next((made for made in run.history.made if made.whole and np.array_equal(made.sample, used.sample)), None)
     if other is not None:

@@ -138,7 +138,7 @@ def sent(run: lanes.Run) -> None:
         message += (
             f"One message has {longest:,} bytes. Send one version alone, in float32."
             if longest > FACTOR * size
-            else "Send params only when they are newer than those that this generator has."
+            else "Remember which version was last sent to each generator, and send params only when they are newer than that."
         )
         raise run.lost("too_many_bytes", message, 0, f"at most {allowed:,.0f} bytes", f"{params:,} bytes")
     most_to, allowed = max(to, key=lambda rank: to[rank]), FACTOR * size * versions

@@ -31,10 +31,18 @@ def told(loss: Lost, case: Case, trace: Trace) -> Lost:
     died = message.startswith(ASKED)
     if not died and found.kind not in STUCK:
         return loss
-    message = f"With {case.label}: {message.removeprefix(ASKED)} {_facts(plan, trace)}"
+    if died:  # the label says who was killed, and when
+        message = message.partition(". ")[2]
+        message = message[:1].lower() + message[1:]
+    message = f"With {case.label}: {message} {_facts(plan, trace)}"
     if died and f"rank {plan.killed} is gone" in message:
         message += (
             " Catch this PeerGone error, give the unfinished prompts of the dead generator to another one, and go on."
+        )
+    elif died and "Nothing will end this wait." in message:
+        message += (
+            f" When rank {plan.killed} dies, hand all its unfinished prompts to another generator at once, also those "
+            "that it had not begun."
         )
     return Lost(replace(found, message=message), _chart(case, plan, trace))
 
