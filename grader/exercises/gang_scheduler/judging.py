@@ -23,6 +23,7 @@ from grader.exercises.gang_scheduler.starts import (
     judge_preempted,
     judge_racks,
     priority_of,
+    whether_borrowed,
     within,
 )
 from grader.scheduling.cluster import Call, Cluster, Run
@@ -229,7 +230,8 @@ class _Judge:
                 text += f" {free_now(cluster)}. Rule 1 starts the job now."
             else:
                 names = [run.job.id for run in rules.victims(cluster, job) or ()]
-                text += f" {free_now(cluster)}, and {job_names(names)} would give enough. Rule 1 preempts {job_names(names)} now."
+                borrowed = " ".join(whether_borrowed(cluster, name) for name in names[:2])
+                text += f" {free_now(cluster)}, and {job_names(names)} would give enough. {borrowed} Rule 1 preempts {job_names(names)} now."
             self._mistake(
                 "quota", f"The answer leaves job {job.id} waiting. {text}", f"job {job.id} starts", got, job.id
             )

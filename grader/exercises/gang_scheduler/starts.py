@@ -40,7 +40,7 @@ def judge_preempted(cluster: Cluster, found: Found, job: Job, preempted: list[st
     borrowed = {run.job.id for run in rules.borrowed(cluster)}
     safe = [name for name in preempted if name in cluster.running and name not in borrowed]
     for name in safe[:1]:
-        text += f" {_not_borrowed(cluster, name)}"
+        text += f" {whether_borrowed(cluster, name)}"
     expected = f"Preempt of {job_names(right)}" if right else "no Preempt"
     found.add("preemption", text, expected, f"Preempt of {job_names(preempted)}", *preempted, *right)
 
@@ -57,16 +57,17 @@ def _why_these(cluster: Cluster, job: Job, right: list[str]) -> str:
     return f"{text} So it preempts {job_names(right)}."
 
 
-def _not_borrowed(cluster: Cluster, name: str) -> str:
+def whether_borrowed(cluster: Cluster, name: str) -> str:
+    """Whether a running job is borrowed, and the numbers that say so."""
     run = cluster.running[name]
-    team = run.job.team
-    ahead = sum(
+    team, quota = run.job.team, cluster.quotas[run.job.team]
+    upto = sum(
         other.job.nodes for other in cluster.running.values()
         if other.job.team == team and (-other.job.priority, other.number) <= (-run.job.priority, run.number)
     )  # fmt: skip
     return (
-        f"Job {name} is not borrowed: it and the jobs of team {team} before it have {says.counted(ahead, 'node')}, and "
-        f"the quota is {cluster.quotas[team]}."
+        f"Job {name} is {'' if upto > quota else 'not '}borrowed: it and the jobs of team {team} before it have "
+        f"{says.counted(upto, 'node')}, and the quota is {quota}."
     )
 
 
@@ -135,9 +136,9 @@ def judge_backfill(cluster: Cluster, found: Found, job: Job, first: Job) -> None
     when = rules.reservation(cluster, first)
     if rules.may_go_before(cluster, job, when):
         return
-    head = f"The answer starts job {job.id}. {over(cluster, job)} It is not the first in the queue"
+    head = f"The answer starts job {job.id}{priority_of(job)}. {over(cluster, job)} It is not the first in the queue"
+    why = ", because a node failed under it" if cluster.has_failed(first.id) else priority_of(first)
     if first.nodes <= cluster.free_nodes:
-        why = ", because a node failed under it" if cluster.has_failed(first.id) else priority_of(first)
         text = (
             f"{head}: job {first.id} is{why}. {free_now(cluster)}. Job {first.id} needs {first.nodes} of them, and does not "
             "get them any more. Rule 2 starts the first job in the queue."
@@ -146,7 +147,7 @@ def judge_backfill(cluster: Cluster, found: Found, job: Job, first: Job) -> None
         return
     assert when.at is not None
     text = (
-        f"{head}: job {first.id} is, and needs {says.counted(first.nodes, 'node')}. By the bounds of what runs, job "
+        f"{head}: job {first.id} is{why}. It needs {says.counted(first.nodes, 'node')}. By the bounds of what runs, job "
         f"{first.id} can start at {when.at:,.10g} s, when {says.counted(when.free, 'node')} are free. Job {job.id} may hold "
         f"{says.counted(job.nodes, 'node')} until {cluster.now + job.seconds:,.10g} s, and then only "
         f"{when.free - job.nodes} are left at {when.at:,.10g} s. Start it only if it ends by {when.at:,.10g} s or leaves "
