@@ -141,7 +141,23 @@ def _mix_habit(gossip: Gossip, number: int, before: Array, got: Array, rank: int
     if len(bad) < len(gossip.shapes):
         these = f"tensor {bad[0]} is" if len(bad) == 1 else f"tensors {says.listed(bad)} are"
         return f"Only {these} wrong on any rank. Mix every tensor of the list."
-    return f"Rank {rank} must have {_row_told(gossip, number, rank)}, with the values from before the mix."
+    return f"Rank {rank} must have {_row_told(gossip, number, rank)}, with the values from before the mix.{_row_found(before, got, rank)}"
+
+
+def _row_found(before: Array, got: Array, rank: int) -> str:
+    """The formula that a rank came to, where the values show one."""
+    ranks, elements = before.shape
+    if elements <= ranks or not np.isfinite([*before, *got]).all():
+        return ""
+    weights, _, independent, _ = np.linalg.lstsq(before.T, got[rank], rcond=1e-3)
+    parts = [
+        f"{weights[other]:.3g} x rank {other}'s"
+        for other in range(ranks)
+        if other != rank and abs(weights[other]) > 1e-3
+    ]
+    if independent < ranks or not near(weights @ before, got[rank]) or len(parts) > 5:
+        return ""
+    return f" It has {' + '.join([f'{weights[rank]:.3g} x its own', *parts])}."
 
 
 def _row_told(gossip: Gossip, number: int, rank: int) -> str:

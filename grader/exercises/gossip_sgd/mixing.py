@@ -230,7 +230,7 @@ def training_mistakes(training: Training) -> Iterator[tuple[Array, str]]:
     for variant, sentence in _ELASTIC.items() if training.elastic is not None else ():
         yield replace(training, variant=variant).rows(), sentence
     yield replace(training, after=tuple(range(1, steps + 1))).rows(), f"The ranks met after every step. {wanted}"
-    said = f"Each rank has what its own steps alone give. The ranks' parameters must be mixed {when}."
+    said = f"Each rank has what its own steps alone give. The ranks' parameters must be averaged {when}."
     yield replace(training, after=()).rows(), said
     yield replace(training, after=(steps,)).rows(), f"The ranks met only once, after the last step. {wanted}"
     yield replace(training, after=training.meetings[:1]).rows(), f"The ranks met once and never again. {wanted}"
