@@ -246,13 +246,14 @@ def behind(bench: RankBench, case: Case, told: Told) -> None:
     found, steps = told["found"], 20 if case.label == "two at once" else 10
     same_kinds = isinstance(found, list) and _kinds(found[1]) == _kinds(told["wanted"])
     if same_kinds and found[0] == steps and found[1] != told["wanted"]:
+        differs = _first(found[1], told["wanted"])
+        within = re.match(r"('[^']+'): (list|tuple|dict)\(", differs)
+        what = f"the {within[2]} {within[1]} holds other values" if within else differs
         message = (
-            "The checkpoint is not the state at the call of save(). Training changed that state right after save() "
-            "had returned. Copy everything, also the tensors, before save() returns. Only write later."
+            f"The checkpoint is not the state at the call of save(): {what}. Training changed the state right after save() "
+            "had returned. Copy everything, also tensors inside lists, tuples and dicts, before save() returns. Only write later."
         )
-        raise bench.lost(
-            case, "race", message, None, "the state when save() was called", _first(found[1], told["wanted"])
-        )
+        raise bench.lost(case, "race", message, None, "the state when save() was called", differs)
     drawn, again = told["draws"]
     if told["at_once"] > 1:
         message = (
@@ -352,7 +353,8 @@ def published(bench: RankBench, case: Case, told: Told) -> None:
     """wait() tells of all ranks' shards."""
     wrong = _of_one_step(told["found"], told["wanted"], NEW)
     if wrong:
-        raise bench.lost(case, wrong[0], f"After wait() on two ranks, {wrong[1]}.")
+        todo = "In the background, too, write every rank's shard, and then one marker for all ranks. Return from wait() only after that."
+        raise bench.lost(case, wrong[0], f"After wait() on two ranks, {wrong[1]}. {todo}")
     for cut in told["cuts"]:
         wrong = _of_one_step(cut["after"], told["wanted"], OLD, NEW)
         if wrong:
