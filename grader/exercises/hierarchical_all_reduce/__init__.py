@@ -164,8 +164,13 @@ def _habit(case: Case, result: CallResult, size: int) -> str:
     nodes = n // k
     if k > 1 and all(sum(op.size for op in sent) * nodes >= 2 * (nodes - 1) * size for sent in out if sent):
         return "It is whole tensors that leave the node: let each rank send only its shard of its node's sum."
-    if any(op.peer % k != rank % k for rank in range(n) for op in out[rank]):
-        return "Between nodes a rank should talk only to the ranks with its own index, and only about its own shard."
+    astray = next((op for sent in out for op in sent if op.peer % k != op.rank % k), None)
+    if astray is not None:
+        return (
+            f"Rank {astray.rank}, with index {astray.rank % k} on its node, sent to rank {astray.peer}, which has index "
+            f"{astray.peer % k} on its node. Between nodes a rank should talk only to the ranks with its own index, and only "
+            "about its own shard."
+        )
     largest, piece = max(op.size for sent in out for op in sent), -(-size // n)
     if largest > piece:
         return f"There are messages of {largest:,} bytes between nodes, and 1/M of a shard is {piece:,}: pass on such pieces."
