@@ -94,7 +94,7 @@ def _plan(bench: RankBench, case: Case, returned: Any) -> Plan:
     if missing:
         advice = "Is a `return` missing?" if returned["kind"] == "None" else f"It has no {says.listed(missing)}."
         if returned["kind"] == "None" and case.group != "legal":
-            advice += " Every model and cluster here has a plan that fits."
+            advice += _one_fits(case.expected)
         said = f"`plan` returned {returned['kind']} instead of {wanted}. {advice}"
         raise _lost(bench, case, "wrong_result", said, wanted, returned["kind"])
     values: dict[str, Any] = {}
@@ -106,6 +106,10 @@ def _plan(bench: RankBench, case: Case, returned: Any) -> Plan:
             raise _lost(bench, case, "wrong_result", said, kind, in_words(value))
         values[name] = int(value)
     return Plan(**{**values, "recompute": bool(values["recompute"])})
+
+
+def _one_fits(job: Job) -> str:
+    return f" Every model and cluster here has a plan that fits. Here the best one is `{_text(job.best()[0])}`."
 
 
 def _text(plan: Plan) -> str:
@@ -131,7 +135,7 @@ def _with_its_call(loss: Lost) -> Lost:
             "legal: try divisors only, and skip early what cannot become a legal plan."
         )
     if loss.diagnosis.kind == "crash" and "empty" in loss.diagnosis.message:
-        advice = " Every model and cluster here has a plan that fits."
+        advice = _one_fits(job)
     message = f"{loss.diagnosis.message}{advice} The call was `{job.call}`."
     return Lost(replace(loss.diagnosis, message=message), loss.picture)
 
