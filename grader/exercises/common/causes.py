@@ -374,7 +374,14 @@ def _never(held: Held, parts: Parts, rank: int, element: int) -> Cause | None:
             f"Rank {rank} sends {where} finished to rank {sent.receiver}{quote}, and does not write that into its own"
         )
         return Cause(f"{text} tensor", sent.sent_line)
-    return _kept_out(held, rank, element, what) or Cause(f"No message brings rank {rank} the finished {what}")
+    if kept_out := _kept_out(held, rank, element, what):
+        return kept_out
+    never, counts = f"No message brings rank {rank} the finished {what}", held.after[rank, element]
+    last = next((message for message, _, rest in _added(held, rank, counts, END) if not rest.any()), None)
+    if last is None:
+        return Cause(never)
+    came = f"Rank {rank} receives {what} from rank {last.sender}{held.source.quote(last.line)}, with {_values(counts)} only"
+    return Cause(f"{came}. {never}", last.line)
 
 
 def _kept_out(held: Held, rank: int, element: int, what: str) -> Cause | None:
