@@ -39,16 +39,18 @@ def told(loss: Lost, case: Case, trace: Trace) -> Lost:
         message += (
             " Catch this PeerGone error, give the unfinished prompts of the dead generator to another one, and go on."
         )
-    elif died and "Nothing will end this wait." in message:
+    elif died and "Nothing will end this wait." in message and _steps(trace) < plan.steps:
         message += (
             f" When rank {plan.killed} dies, hand all its unfinished prompts to another generator at once, also those "
             "that it had not begun."
         )
+        if " returned. " in message:
+            message += " Stop a generator only when the last step has all its samples."
     return Lost(replace(found, message=message), _chart(case, plan, trace))
 
 
 def _facts(plan: Plan, trace: Trace) -> str:
-    steps = sum(span.rank == 0 for span in _spans(trace, "s"))
+    steps = _steps(trace)
     facts = [f"Until then, trainer 0 made {steps} of {plan.steps} steps."]
     begun = _spans(trace, "g")
     killed = {span.rank: span.since for span in trace.spans if span.what == "killed"}
@@ -71,6 +73,11 @@ def _facts(plan: Plan, trace: Trace) -> str:
             f"All {plan.prompts} prompts were given to generate{'' if twice else ', and none of them a second time'}."
         )
     return " ".join(facts)
+
+
+def _steps(trace: Trace) -> int:
+    """Steps that trainer 0 made."""
+    return sum(span.rank == 0 for span in _spans(trace, "s"))
 
 
 def _spans(trace: Trace, letter: str) -> list[Span]:
