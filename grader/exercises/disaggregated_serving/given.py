@@ -23,7 +23,7 @@ class Plan:
 
     `layer` is the seconds of a layer for each token of a prompt, `decode` those of a request on each decoder. `killed`
     is a decoder's rank (-1: none), and `during` says in which of its model.decode() it is killed, counted from 1.
-    `ordered`: ids grow, so it does not matter whether somebody sorts them first.
+    `ordered`: ids grow, so it does not matter whether somebody sorts them first. `zero`: one of them is 0.
     """
 
     prefillers: int
@@ -37,6 +37,7 @@ class Plan:
     killed: int = -1
     during: int = 0
     ordered: bool = False
+    zero: bool = False
 
     @property
     def ranks(self) -> int:
@@ -110,6 +111,7 @@ def _drawn(plan: Plan, rng: np.random.Generator) -> Given | None:
     parts = embed.astype(np.float64), positions.astype(np.float64), weights.astype(np.float64)
     ids = (rng.integers(12) + 12 * rng.permutation(np.arange(1, 83))[: len(plan.lengths)]).tolist()
     ids = sorted(ids) if plan.ordered else ids
+    ids = [id_ - min(ids) for id_ in ids] if plan.zero else ids
     requests: dict[int, Request] = {}
     for place, (request, length) in enumerate(zip(ids, plan.lengths, strict=True)):
         for _ in range(MOST_DRAWS // 10):

@@ -35,7 +35,8 @@ class _Trained:
             router.bias.copy_(bias)
         mine = [_Expert(*parts) for parts in experts]
         self.model = make(router, mine, k, capacity)
-        self.parameters = [*router.parameters(), *(parameter for expert in mine for parameter in expert.parameters())]
+        self.router = list(router.parameters())
+        self.parameters = [*self.router, *(parameter for expert in mine for parameter in expert.parameters())]
 
     def forward(self, x: Tensor) -> tuple[Tensor, Any, Any]:
         """The tokens, with a gradient to come, what the layer makes of them, and a copy of that."""
@@ -53,6 +54,9 @@ class _Trained:
         attached = isinstance(y, Tensor) and y.requires_grad
         if attached:  # what has another shape is judged for that
             ((y * wish).sum() if y.shape == wish.shape else y.sum()).backward()
+        if not len(x):  # where there are no tokens, autograd may leave zeros or nothing: here it is nothing
+            for parameter in self.router:
+                parameter.grad = None
         compute(MARK)
         self.model.finish_gradient_sync()
         compute(MARK)
