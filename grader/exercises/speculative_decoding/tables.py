@@ -249,7 +249,7 @@ class Table:
         }[accept]  # fmt: skip
         return sum(digit + 0.5 < ratio * self.levels for digit in range(self.levels)) / self.levels
 
-    def _after_refusal(self, refused: str, p: Row, q: Row, x: int, accepted: float) -> list[float]:
+    def _after_refusal(self, refused: str, p: Row, q: Row, x: int, accepted: float) -> Sequence[float]:
         """The probability of each token after the refusal of x."""
         more = [max(0, a - b) for a, b in zip(p, q, strict=True)]
         match refused:
@@ -270,7 +270,7 @@ class Table:
         }[refused]  # fmt: skip
         return self._picked(weights)
 
-    def _bonus(self, context: Tokens, drafts: int, way: Way) -> list[float]:
+    def _bonus(self, context: Tokens, drafts: int, way: Way) -> Sequence[float]:
         if way.bonus == "draft":
             return self._picked(self.row(self.draft, context))
         if way.bonus == "own":
@@ -278,14 +278,19 @@ class Table:
         p = self.row(self.target, context, 1 if way.bonus == "before" and drafts else 0)
         return _likeliest(p) if way.bonus == "likeliest" else self._picked(p)
 
-    def _picked(self, weights: Sequence[float], whole: float = 0.0, above: float = 0.0) -> list[float]:
-        """The probability of each token, drawn by cumulative sums with numbers on the grid that are greater than `above`;
-        what is left is the last token's."""
-        ends = list(itertools.accumulate(weight / (whole or sum(weights) or 1) for weight in weights))
-        ends[-1] = 1.0
-        digits = [digit + 0.5 for digit in range(self.levels) if digit + 0.5 > above * self.levels]
-        below = [sum(digit < end * self.levels for digit in digits) for end in ends]
-        return [(end - begin) / max(1, len(digits)) for begin, end in itertools.pairwise([0, *below])]
+    def _picked(self, weights: Sequence[float], whole: float = 0.0, above: float = 0.0) -> tuple[float, ...]:
+        return _on_grid(self.levels, tuple(weights), whole, above)
+
+
+@cache
+def _on_grid(levels: int, weights: tuple[float, ...], whole: float, above: float) -> tuple[float, ...]:
+    """The probability of each token, drawn by cumulative sums with numbers on the grid that are greater than `above`; what
+    is left is the last token's."""
+    ends = list(itertools.accumulate(weight / (whole or sum(weights) or 1) for weight in weights))
+    ends[-1] = 1.0
+    digits = [digit + 0.5 for digit in range(levels) if digit + 0.5 > above * levels]
+    below = [sum(digit < end * levels for digit in digits) for end in ends]
+    return tuple((end - begin) / max(1, len(digits)) for begin, end in itertools.pairwise([0, *below]))
 
 
 def _add(spread: Spread, tokens: Tokens, mass: float) -> None:
@@ -311,7 +316,10 @@ def tables(draw: Draw, levels: int, k: int, new: int, count: int) -> list[Table]
             prompt = tuple(int(token) for token in generator.integers(0, vocabulary, 1 + number + k // 3))
             after = list(contexts(vocabulary, new + k))
             target, draft = (
-                {context: rows[int(generator.integers(len(rows)))] for context in after}
+                {
+                    context: rows[at]
+                    for context, at in zip(after, generator.integers(len(rows), size=len(after)), strict=True)
+                }
                 for rows in _rows(generator, levels, vocabulary)
             )
             found.append(Table(levels, prompt, new, k, target, draft))
@@ -321,10 +329,14 @@ def tables(draw: Draw, levels: int, k: int, new: int, count: int) -> list[Table]
 
 def _told_apart(found: Sequence[Table]) -> bool:
     levels, k, new = found[0].levels, found[0].k, found[0].new
-    if 1 < new <= k and any(each.rounds(way) < each.rounds() for way in CONTEXTS for each in found):
-        return False  # which draft rows it calls up must not be luck that makes up for a wrong context
-    if new == k > 1 and any(all(each.rounds(way) == each.rounds() for each in found) for way in (SAME, *CONTEXTS)):
-        return False
+    if 1 < new <= k:
+        rounds = [each.rounds() for each in found]
+        for way in CONTEXTS:
+            more = [each.rounds(way) for each in found]
+            if any(mean < right for mean, right in zip(more, rounds, strict=True)) or (new == k and more == rounds):
+                return False  # which draft rows it calls up must not be luck that makes up for a wrong context
+        if new == k and [each.rounds(SAME) for each in found] == rounds:
+            return False
     right = [each.right() for each in found]
     return all(
         any(each.written(way) != spread for each, spread in zip(found, right, strict=True))
@@ -341,8 +353,8 @@ def _rows(generator: np.random.Generator, levels: int, vocabulary: int) -> tuple
     for number in range(40):
         pairs = kinds[number % len(kinds)]
         p, q = pairs[int(generator.integers(len(pairs)))]
-        if all(_on_the_grid(p, other, levels) for other in draft) and all(
-            _on_the_grid(each, q, levels) for each in target
+        if all(_on_the_grid(p, other, levels) for other in set(draft)) and all(
+            _on_the_grid(each, q, levels) for each in set(target)
         ):
             target.append(p)
             draft.append(q)
@@ -387,6 +399,7 @@ def _more(p: Row, q: Row) -> list[int]:
     return [a - b for a, b in zip(p, q, strict=True) if a > b]
 
 
+@cache
 @cache
 def _on_the_grid(p: Row, q: Row, levels: int) -> bool:
     ratios = all(b == 0 or a >= b or a * levels % b == 0 for a, b in zip(p, q, strict=True))
