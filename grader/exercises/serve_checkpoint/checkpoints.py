@@ -229,6 +229,8 @@ def _bad_input(rng: np.random.Generator) -> Iterator[Case]:
         _bad("null in a row", {"inputs": [[None, 1.0, 2.0]]}),
         _bad("an object in a row", {"inputs": [[{"x": 1}, 1.0, 2.0]]}),
         _bad("NaN in a row", '{"inputs": [[NaN, 1.0, 2.0]]}'),
+        _bad("NaN at the end of a row", '{"inputs": [[1.0, 2.0, NaN]]}'),
+        _bad("a word and NaN in a row", '{"inputs": [["many", 1.0, NaN]]}'),
         _bad("NaN, and a row too short", '{"inputs": [[NaN, 1.0]]}'),
         _bad("NaN for inputs", '{"inputs": NaN}'),
     )
