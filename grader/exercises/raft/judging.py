@@ -198,7 +198,8 @@ def _gone_or_stale(
         again = [r for r in reads if r.start >= read.start and _not_older(by_value.get(r.value), newest)]
         gone = lost or (not again and read.start == last)
         _mark(sim, newest.asked, read.asked)
-        what = "A confirmed write is gone" if gone else "A read returned an overwritten value"
+        stale = "returned an overwritten value" if source else "missed a confirmed write"
+        what = "A confirmed write is gone" if gone else f"A read {stale}"
         at_once = _at_once(sim, read.asked)
         if gone and at_once:  # then nobody can tell whether it is gone
             what = "A confirmed write is gone, or a read missed it"
