@@ -96,14 +96,21 @@ def _same_scales(bench: RankBench, case: Case, work: Work, right: Right, result:
             if others:
                 right_on = says.names(others)
                 said += f" On {right_on} the scale is right. Update it by one decision, which all ranks share."
-            habit = scale_habit(work, right, mine) or _skipped(work, right, result, rank, number - 1)
+            habit = scale_habit(work, right, mine) or _that_step(work, right, result, rank, number - 1)
             said = f"With {case.label}: {said} {habit}".strip()
             raise bench.lost(case, "wrong_result", said, rank, f"{expected:g}", got)
 
 
-def _skipped(work: Work, right: Right, result: CallResult, rank: int, step: int) -> str:
-    """What to say where a rank skipped a step whose gradients are all finite."""
-    if step < 0 or not right.stepped[step] or result.returned[rank]["stepped"][step]:
+def _that_step(work: Work, right: Right, result: CallResult, rank: int, step: int) -> str:
+    """What the rank did in the step after which its scale is wrong, if that says why."""
+    if step < 0:
+        return ""
+    made, scales = bool(result.returned[rank]["stepped"][step]), result.returned[rank]["scales"]
+    if made and not right.stepped[step]:
+        return f"Rank {rank} made that step."
+    if work.ranks == 1 and not right.stepped[step] and scales[step] == scales[step + 1]:
+        return "This skip did not change it. Multiply it by backoff_factor after every skip, however small it is."
+    if made or not right.stepped[step]:
         return ""
     said = "It skipped that step, although all gradients are finite."
     largest = max(float(np.abs(scaled(work, each, step, right.scales[step])).max()) for each in range(work.ranks))

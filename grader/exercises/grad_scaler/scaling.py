@@ -112,7 +112,13 @@ def scaled(work: Work, rank: int, step: int, scale: float | np.floating[Any]) ->
 
 
 def _other_scales(
-    work: Work, right: Right, after_a_skip: str, growth: bool = True, at_zero: int = 0, backoff: bool = True
+    work: Work,
+    right: Right,
+    after_a_skip: str,
+    growth: bool = True,
+    at_zero: int = 0,
+    backoff: bool = True,
+    starts_over: bool = True,
 ) -> list[float]:
     """The scales where a skip does something else to the counter of good steps: "reset", "keep" or "count"."""
     settings = work.settings
@@ -124,7 +130,7 @@ def _other_scales(
         else:
             good += 1
         if growth and good >= settings.growth_interval:
-            scale, good = scale * settings.growth_factor, 0
+            scale, good = scale * settings.growth_factor, 0 if starts_over else good
         found.append(scale)
     return found
 
@@ -144,6 +150,8 @@ def scale_habit(work: Work, right: Right, got: Sequence[float]) -> str:
          "good steps in a row are needed."),
         (_other_scales(work, right, "count"), "Skipped steps count as good steps. Count only steps that are made."),
         (_other_scales(work, right, "reset", backoff=False), "Multiply the scale by backoff_factor after a skip."),
+        (_other_scales(work, right, "reset", starts_over=False), "The scale grew at the next good step again. Set the "
+         "count of good steps back to 0 after the scale has grown."),
         (_other_scales(work, right, "reset", at_zero=1), "The scale grows one step too early."),
         (_other_scales(work, right, "reset", at_zero=-1), "The scale grows one step too late."),
         (right_with(work, 2.0, 0.5), "The scale doubles and halves. Use growth_factor and backoff_factor instead."),
