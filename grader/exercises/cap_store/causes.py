@@ -113,6 +113,25 @@ def by_clock(run: View, write: Operation) -> bool:
     )
 
 
+def clocked(run: View, newer: Operation, older: Operation) -> str:
+    """What to do where the newer of these two values went to other nodes with a clock's time, and it is the smaller one."""
+    writes = {one.value: one for one in run.operations if (one.what, one.key) == ("write", newer.key)}
+    new, old = writes.get(newer.value), writes.get(older.value)
+    if new is None or not by_clock(run, new):
+        return ""
+    least = run.offsets[old.node] + old.start if old else 0.0
+    mine = run.offsets[new.node] + new.start
+    if mine >= least:
+        return ""
+    than = (
+        f"the write of {old.value} began when the clock of {old.node} said {least:.1f} s" if old else "this is below 0"
+    )
+    return (
+        f" {new.node} told the others {new.value} together with the time of its own clock, about {mine:.1f} s, but {than}. "
+        "Clocks differ, so do not order writes by them. Count on from the highest number that a majority knows."
+    )
+
+
 def crashed(run: View, lost: Operation, crash: float) -> str:
     """What a confirmed write had on disk when its node crashed, and what to do."""
     disk = [

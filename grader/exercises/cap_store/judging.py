@@ -10,6 +10,7 @@ from grader.exercises.cap_store.causes import (
     NOT_TOLD,
     View,
     by_clock,
+    clocked,
     crashed,
     empty,
     final,
@@ -153,8 +154,8 @@ def _why_stale(run: View, found: Conflict) -> str:
             )
         return f" {where} {what} after it had heard only from {listed(sorted(heard))}. {_too_few(heard, size)}"
     rule = (
-        " Confirm a write only after a majority keeps it. A read must ask a majority, and the newer value must win at every "
-        "node."
+        " Check three things. A write needs a number above all numbers that a majority knows. It may be confirmed only after "
+        "a majority keeps it. A read must ask a majority, and the newer value must win at every node."
     )
     if found.known.what == "read" and found.known.value == found.second.value:
         rule = " A value that is read may be on a minority only. Write it to a majority before you answer the read"
@@ -162,7 +163,8 @@ def _why_stale(run: View, found: Conflict) -> str:
         if found.known.node != one.ask.node:
             return rule
     return (
-        overwritten(run, run.names, found.second.value, found.stale.value, found.stale.end)
+        clocked(run, found.known, found.stale)
+        or overwritten(run, run.names, found.second.value, found.stale.value, found.stale.end)
         or too_soon(run, found.known)
         or rule
     )
