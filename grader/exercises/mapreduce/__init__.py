@@ -95,6 +95,8 @@ def wrong(bench: JobBench, done: Done, why: str = "") -> Diagnosis | None:
     got = dict(done.items)
     lost = [key for key in right if key not in got]
     if lost:
+        if not why and not any(right[key] for key in lost):
+            why = f"The right result of each missing key is {_told(right[lost[0]])}. Drop no value and no result that is 0."
         text = f"{where}{_count(lost, 'key')} missing from what run() returned, for example {lost[0]!r}. {why}"
         return found("wrong_result", text.strip(), f"{len(right)} keys", f"{len(got)} keys")
     more = [key for key in got if key not in right]
