@@ -7,6 +7,7 @@ Shvartsman 1997): timestamps (counter, node id), and reads that write back. Hist
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 
@@ -90,6 +91,9 @@ def _as_written(run: View) -> Diagnosis | None:
                 text += f"The last write before it was acknowledged, and wrote {want!r}."
             else:
                 text += "No client had written this key. Return null for a key without a write."
+            wrote = [one.ask.body["key"] for one in run.asked if freeze(one.ask.body.get("value")) == freeze(got)]
+            if wrote and got is not None and body["key"] not in wrote:
+                text += f" The value {got!r} was written to key {wrote[0]!r}. Keep a copy for each key on its own."
             return run.told("wrong_result", asked, text, repr(want), repr(got))
     return None
 
@@ -114,10 +118,10 @@ def _within_budget(run: View) -> Diagnosis | None:
         tally.note("messages for a request", len(own), most, "messages", where=run.plan.label)
         if len(own) > most:
             run.story.title = "Too many messages"
-            kinds = sorted({sent.type for sent in own})
+            kinds = sorted(Counter(sent.type for sent in own).items())
             text = (
                 f"{run.plan.label}. For {judging.what(asked)} the nodes sent each other {len(own)} messages "
-                f"({', '.join(kinds)}). At most 4 (N - 1) = {most} are allowed: two rounds, and in each round one request "
+                f"({', '.join(f'{count} {kind}' for kind, count in kinds)}). At most 4 (N - 1) = {most} are allowed: two rounds, and in each round one request "
                 "and one reply per other replica."
             )
             return run.wrong("too_many_messages", text, shown=own, expected=str(most), got=str(len(own)))
@@ -197,8 +201,8 @@ def _served(run: View) -> Diagnosis | None:
         "All nodes were up again, and all links worked. An earlier request that never got its quorum must not block "
         "later requests."
         if over
-        else f"With itself it could reach {max(run.quorums.values())} replicas, enough for both quorums. Count the node "
-        "itself, and accept replies of any other replicas."
+        else f"With itself it could reach {max(run.quorums.values())} replicas, enough for both quorums. Wait for read_quorum "
+        "and then for write_quorum replicas, whichever they are, and for no more. The node itself counts as one."
     )
     return _first_unserved(run, PROMPT, why, over + 1)
 

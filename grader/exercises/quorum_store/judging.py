@@ -245,7 +245,7 @@ def _too_few_asked(steps: _Steps) -> str:
         return ""
     return (
         f"{steps.one.node} went on with this {steps.one.body['type']} {when(steps.story, until)}, but {_who(fresh)} had "
-        f"sent it a message since the request came. With itself that is {1 + len(fresh)} of read_quorum = {needed}.{_too_old(late)}"
+        f"sent it a message since the request came. With itself that is {1 + len(fresh)} of read_quorum = {needed}.{_too_old(steps, late)}"
     )
 
 
@@ -271,7 +271,7 @@ def _too_few_stored(steps: _Steps) -> str:
     return (
         f"{steps.one.node} answered the {steps.one.body['type']} {when(steps.story, steps.answer.sent)}, but "
         f"{_who(fresh)} had acknowledged the value by then. With itself that is {1 + len(fresh)} of "
-        f"write_quorum = {needed}.{_too_old(late)}"
+        f"write_quorum = {needed}.{_too_old(steps, late)}"
     )
 
 
@@ -279,12 +279,14 @@ def _who(nodes: Sequence[str]) -> str:
     return f"only {_and(nodes)}" if nodes else "no other replica"
 
 
-def _too_old(late: Sequence[str]) -> str:
+def _too_old(steps: _Steps, late: Sequence[str]) -> str:
     if not late:
         return " Wait for more replies before you go on."
+    life = [event for event in steps.story.events if event.what == "restart" and event.node == steps.one.node]
+    back = any(event.at <= steps.answer.sent for event in life)
     return (
         f" The messages from {_and(late)} had been sent before this round began, so they reply to an earlier round and "
-        "must not count. Give every round of requests a number of its own."
+        f"must not count. Give every round of requests a number of its own{', also after a restart' if back else ''}."
     )
 
 
