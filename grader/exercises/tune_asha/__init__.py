@@ -258,9 +258,11 @@ def _stops(bench: RayBench) -> Chart:
                reference=SAMPLES * MAX_T, of="no early stopping")  # fmt: skip
     search.ended()
     if search.iterations > most:
+        none = all(trial.iterations >= MAX_T for trial in search.trials)
+        then = f"{'No trial was stopped before max_t. ' if none else ''}Have ASHA stop bad trials earlier."
         text = (
             f"All trials together took {search.iterations} iterations. That is {search.iterations / SAMPLES / MAX_T:.0%} "
-            f"of num_samples x max_t, and at most {MOST_SHARE:.0%} is allowed. Have ASHA stop bad trials earlier."
+            f"of num_samples x max_t, and at most {MOST_SHARE:.0%} is allowed. {then}"
         )
         raise search.lost("too_slow", text, f"<= {most} iterations", str(search.iterations))
     return search.chart()
