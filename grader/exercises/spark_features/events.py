@@ -87,7 +87,7 @@ def why(given: Given, user: int, column: str) -> str:
     told = _few(f"{name} {count}" for name, count in sorted(_views(events).items()))
     more = "Count different categories."
     if column == "favorite_category":
-        more = "Count rows. In a tie take the first category by name. Return null if there are none."
+        more = "Count rows of views, and no other event. In a tie take the first category by name. Return null if there are none."
     return f"The user's views by category, without null, are {told}. {more}"
 
 
