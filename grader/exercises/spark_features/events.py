@@ -85,10 +85,10 @@ def why(given: Given, user: int, column: str) -> str:
         more = "Count calendar days in UTC. A purchase without a value counts, too." if purchases else "Return null."
         return f"{last}, and as_of is {given.as_of}. {more}"
     told = _few(f"{name} {count}" for name, count in sorted(_views(events).items()))
-    more = "Count different categories."
+    more = "Count different categories of views."
     if column == "favorite_category":
         more = "Count rows of views, and no other event. In a tie take the first category by name. Return null if there are none."
-    return f"The user's views by category, without null, are {told}. {more}"
+    return f"The user's views by category up to the end of {given.as_of}, without null, are {told}. {more}"
 
 
 def _few(words: Any) -> str:
