@@ -223,7 +223,7 @@ def _gone_or_stale(
             "not_durable" if gone else "not_linearizable",
             f"{what}. {_answerer(newest)} confirmed the {body['type']} of {wrote} to {body['key']} at {newest.end:.3f} s. "
             f"The read that was sent at {read.start:.3f} s and that {_answerer(read)} answered at {read.end:.3f} s found "
-            f"{'nothing' if read.value == NOTHING else found}. {at_once or _cut_off(sim, newest) or why}".strip(),
+            f"{'nothing' if read.value == NOTHING else found}. {at_once or _cut_off(sim, newest) or _deposed(sim, newest) or why}".strip(),
             read.asked.reply.line if read.asked.reply else None, wrote, found,
         )  # fmt: skip
     return None
@@ -279,6 +279,23 @@ def _cut_off(sim: Simulation, write: Operation) -> str:
                 "write only when a majority has it."
             )
     return ""
+
+
+def _deposed(sim: Simulation, write: Operation) -> str:
+    """In words, if a node led when a write came, and confirmed it when it followed a leader of a later term."""
+    node, request, reply = _answerer(write), write.asked.request, write.asked.reply
+    if request is None or request.arrived is None or reply is None:
+        return ""
+    own = [sent for sent in sim.story.sent if sent.src == node and request.arrived <= sent.sent <= reply.sent]
+    led = [sent.body["term"] for sent in own if sent.type == "append_entries"]
+    followed = [sent.body["term"] for sent in own if sent.type == "append_entries_res"]
+    if not led or not followed or followed[-1] <= led[-1]:
+        return ""
+    return (
+        f"{node} led term {led[0]} when this request came, and confirmed it as a follower in term {followed[-1]}. Check "
+        "two things. Entries that conflict with the leader's are removed. And an answer goes out only if the entry that is "
+        "applied has the term in which the request was appended."
+    )
 
 
 def _not_older(source: Operation | None, write: Operation) -> bool:
