@@ -9,7 +9,7 @@ from grader.exercises.common.scenes import carries
 from grader.exercises.replicated_log.scene import Logs, told
 from grader.nodes.clients import Asked
 from grader.nodes.histories.log_requests import Malformed, operation
-from grader.nodes.histories.log_words import ONE_CHOOSES, sentence
+from grader.nodes.histories.log_words import COMES_AGAIN, KEPT_BY_MOST, ONE_CHOOSES, sentence
 from grader.nodes.histories.logs import NEVER, Finding, Operation, Poll, Send, What, findings
 from grader.nodes.runs import answer_text, place
 from grader.says import at, counted, cut, listed, some
@@ -104,8 +104,14 @@ def _told(scene: Logs, found: Finding, final: dict[str, list[Poll]], why: str) -
             kind = "not_converged"
             node = requests[-1].ask.node
             text += f" In the end {listed(holders)} returned it and {node} did not, 5 s after all was whole."
+        elif len(kept := _kept(scene, found.message)) * 2 > len(scene.names):
+            text = f"{text.removesuffix(KEPT_BY_MOST)} In the end no node returned it, although {listed(kept)} had it on disk."
+            text += " Whichever node leads then must find out what is acknowledged, also if nobody sends anything new."
         else:
             text += " In the end no node returned it."
+    elsewhere = _elsewhere(scene, found)
+    if elsewhere:
+        text = text.removesuffix(COMES_AGAIN) + elsewhere
     spread = _spread(scene, found)
     if spread and found.what == "shared":  # a node that chooses alone may do this, too
         text = text.removesuffix(ONE_CHOOSES)
@@ -116,6 +122,25 @@ def _told(scene: Logs, found: Finding, final: dict[str, list[Poll]], why: str) -
         text += f" The rule that this run tests: {why}"
     line = requests[-1].reply.line if requests[-1].reply else None
     return scene.bench.found(kind, text, line)
+
+
+def _elsewhere(scene: Logs, found: Finding) -> str:
+    """In words, if the second offset of a message is that of an equal message of another key."""
+    for one in scene.asked if found.what == "twice" else ():
+        body, offset = one.ask.body, (one.answer or {}).get("offset")
+        equal = body["type"] == "send" and json.dumps(body["msg"]) == json.dumps(found.message)
+        if equal and body["key"] != found.key and offset == found.offset:
+            key, other = json.dumps(found.key), json.dumps(body["key"])
+            return (
+                f" An equal message that was sent to key {other} has offset {offset}. {other} and {key} are two keys."
+            )
+    return ""
+
+
+def _kept(scene: Logs, message: object) -> list[str]:
+    """The nodes on whose disks this message is in the end."""
+    text = json.dumps(message) if isinstance(message, str) and len(message) >= 4 else "\n"  # which no JSON holds
+    return [name for name in scene.names if any(text in each for each in scene.sim.places[name].disk.values())]
 
 
 def _who(one: Operation) -> str:

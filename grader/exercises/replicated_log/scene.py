@@ -120,7 +120,27 @@ class Logs(Staged):
                 f" {one.ask.node} sent messages only to {listed(sorted({m.dst for m in gone}))}, where none could "
                 "arrive. Send the request again to the node that leads then: clients do not retry."
             )
-        return self._had_an_equal(one) + " Clients do not retry, so a node must go on with a request until it is done."
+        had = {one.ask.node} | {m.dst for m in between if text and m.fate == "delivered" and carries(m, text)}
+        away = [name for name in self.names if not self.sim.places[name].up or self.sim.is_cut(name, one.ask.node)]
+        if away and 2 * len(had) > len(self.names):
+            return (
+                f" {listed(sorted(had))} had got it, which is a majority. Check that they take it into their logs, and that "
+                f"no node waits for {listed(away, 'or')}."
+            )
+        why = self._had_an_equal(one) or self._restarted(one)
+        return f"{why} Clients do not retry, so a node must go on with a request until it is done."
+
+    def _restarted(self, one: Asked) -> str:
+        """What to check where the node that was asked had crashed before."""
+        back = [
+            e.at for e in self.sim.story.events if (e.what, e.node) == ("restart", one.ask.node) and e.at <= one.sent
+        ]
+        if not back:
+            return ""
+        return (
+            f" {one.ask.node} had restarted at {at(back[-1])}. If nodes name requests, check that it gives none a name that "
+            "it gave before the crash."
+        )
 
     def _had_an_equal(self, one: Asked) -> str:
         """In words, if an equal request was answered before, and none that came after that answer was."""

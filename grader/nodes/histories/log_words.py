@@ -10,6 +10,9 @@ from grader.nodes.histories.logs import NEVER, Commit, Finding, Listed, Operatio
 LONGEST = 60  # characters of a message that is quoted
 ONE_CHOOSES = " Let one node at a time choose the offsets of a key, and only after it knows all earlier ones."
 
+COMES_AGAIN = " Recognize a request that arrives again."
+KEPT_BY_MOST = " Acknowledge it only when a majority has it on disk, and bring it to every node."
+
 
 def sentence(finding: Finding, who: Callable[[Operation], str]) -> str:
     """What is wrong, in two or three parts. `who` names an operation, as "the poll by c1 at n2 at 1.20 s"."""
@@ -59,7 +62,7 @@ def sentence(finding: Finding, who: Callable[[Operation], str]) -> str:
         case "twice":
             return (
                 f"{_big(shown[0])} is one message, {message}, and it has two offsets of {key}: {finding.other} and, by "
-                f"{shown[2]}, {at}. A message is in the log once. Recognize a request that arrives again."
+                f"{shown[2]}, {at}. A message is in the log once.{COMES_AGAIN}"
             )
         case "refused":
             return (
@@ -75,8 +78,7 @@ def sentence(finding: Finding, who: Callable[[Operation], str]) -> str:
         case "lost":
             return (
                 f"{_big(shown[0])} was acknowledged with offset {at} of {key}, and {shown[1]} ended without it. An "
-                "acknowledged message never disappears. Acknowledge it only when a majority has it on disk, and "
-                "bring it to every node."
+                f"acknowledged message never disappears.{KEPT_BY_MOST}"
             )
         case "vanished":
             return (
