@@ -190,9 +190,9 @@ def _blind(bench: RankBench, case: Case, result: CallResult) -> None:
         if np.isfinite(got).all():
             continue
         what = (
-            f"With {case.label}: rank {rank}'s gradients are not finite. Here the inputs are NaN on all ranks but "
-            "the first, and the targets on all ranks but the last. Read inputs on the first rank only and targets "
-            "on the last rank only. Send everything else in messages."
+            f"With {case.label}: rank {rank}'s gradients are not finite. The targets, too, are not a number on all "
+            "ranks but the last. Read inputs on the first rank only and targets on the last rank only. Send everything "
+            "else in messages."
         )
         raise bench.lost(case, "wrong_result", what, rank, "finite gradients", "NaN")
 
