@@ -61,7 +61,7 @@ def _why_not(work: Work, right: Right, stepped: list[list[int]], step: int, wron
             return f"in step {step} {who} called optimizer.step() {stepped[wrong[0]][step]} times. Call it once."
         said = f"in step {step} {who} skipped optimizer.step(), although all gradients are finite. Make that step."
         return said + (" Another LossScaler had just found an inf." + _OWN if work.how[step] == "beside" else "")
-    of = "its gradient" if work.ranks == 1 else f"the gradient of {says.names(bad)}"
+    of = "the gradient" if work.ranks == 1 else f"the gradient of {says.names(bad)}"
     if len(bad) > 1:
         of = f"each gradient of {says.names(bad)}"
     what = next((one for rank in bad for _, one in work.poison[rank][step]), "inf")
@@ -204,13 +204,13 @@ def _true_gradient(
 def _raises(bench: RankBench, case: Case, work: Work, right: Right, result: CallResult) -> None:
     """A second unscale_ raises RuntimeError and divides nothing; after update() it may be called again."""
     for rank in range(work.ranks):
-        for name, after in (("raised", ""), ("late", ", after step(),")):
+        for name, after in (("raised", ""), ("late", "after step() and ")):
             raised = result.returned[rank][name]
             missed = next((step for step, one in enumerate(raised) if not one), None)
             if missed is not None:
                 said = (
-                    f"With {case.label}: in step {missed} the second unscale_ before update(){after} raised no "
-                    "RuntimeError. Raise one: gradients that are divided twice look right but are too small."
+                    f"With {case.label}: in step {missed} unscale_ was called a second time {after}before "
+                    "update(), and it raised no RuntimeError. Raise one: gradients that are divided twice look right but are too small."
                 )
                 raise bench.lost(case, "wrong_result", said, rank, "RuntimeError", "nothing raised")
         for step in range(work.steps):

@@ -14,6 +14,7 @@ from grader.nodes.histories.checker import Checked, linearizable
 from grader.nodes.histories.history import Operation, pair
 from grader.nodes.plan import Played
 from grader.nodes.runs import Run, Served, served
+from grader.says import listed
 from grader.trace.story import Sent, Story
 from grader.verdict import Diagnosis, Kind
 
@@ -153,7 +154,7 @@ def evidence(story: Story, blamed: Sequence[Served], quorums: dict[str, int]) ->
     crashed = sorted({event.node for event in story.events if event.what == "crash"})
     if crashed:
         return line, (
-            f"{_and(crashed)} crashed in this run, and only the disk survives a crash. Write every copy to disk before you "
+            f"{listed(crashed)} crashed in this run, and only the disk survives a crash. Write every copy to disk before you "
             "acknowledge it. After a restart use no timestamp and no request number a second time."
         )
     return line, (
@@ -276,7 +277,7 @@ def _too_few_stored(steps: _Steps) -> str:
 
 
 def _who(nodes: Sequence[str]) -> str:
-    return f"only {_and(nodes)}" if nodes else "no other replica"
+    return f"only {listed(nodes)}" if nodes else "no other replica"
 
 
 def _too_old(steps: _Steps, late: Sequence[str]) -> str:
@@ -285,7 +286,7 @@ def _too_old(steps: _Steps, late: Sequence[str]) -> str:
     life = [event for event in steps.story.events if event.what == "restart" and event.node == steps.one.node]
     back = any(event.at <= steps.answer.sent for event in life)
     return (
-        f" The messages from {_and(late)} had been sent before this round began, so they reply to an earlier round and "
+        f" The messages from {listed(late)} had been sent before this round began, so they reply to an earlier round and "
         f"must not count. Give every round of requests a number of its own{', also after a restart' if back else ''}."
     )
 
@@ -293,10 +294,6 @@ def _too_old(steps: _Steps, late: Sequence[str]) -> str:
 def when(story: Story, time: float) -> str:
     """ "at 1.20 s", "at step 7" """
     return f"at {time:.3f} s" if story.unit == "s" else f"at step {int(time)}"
-
-
-def _and(names: Sequence[str]) -> str:
-    return " and ".join(names)
 
 
 def definite(answer: dict[str, Any] | None) -> bool:
