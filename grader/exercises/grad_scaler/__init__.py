@@ -62,6 +62,9 @@ def _why_not(work: Work, right: Right, stepped: list[list[int]], step: int, wron
         said = f"in step {step} {who} skipped optimizer.step(), although all gradients are finite. Make that step."
         return said + (" Another LossScaler had just found an inf." + _OWN if work.how[step] == "beside" else "")
     of = "the gradient" if work.ranks == 1 else f"the gradient of {says.names(bad)}"
+    places = [place for place, _ in work.poison[0][step]]
+    if work.ranks == 1 and places and min(places) >= work.starts[0].size // 2:
+        of = "the gradient of the second parameter group"
     if len(bad) > 1:
         of = f"each gradient of {says.names(bad)}"
     what = next((one for rank in bad for _, one in work.poison[rank][step]), "inf")
