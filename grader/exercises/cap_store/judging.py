@@ -33,11 +33,16 @@ from grader.verdict import Diagnosis, Kind
 
 def told(asked: Asked) -> str:
     """ "write of 3 to x at n1"."""
+    return f"{_what(asked)} at {asked.ask.node}"
+
+
+def _what(asked: Asked) -> str:
+    """ "write of 3 to x"."""
     body = asked.ask.body
     key = body["key"] if isinstance(body["key"], str) else f"key {json.dumps(body['key'])}"
     if body["type"] == "read":
-        return f"read of {key} at {asked.ask.node}"
-    return f"write of {json.dumps(body['value'])} to {key} at {asked.ask.node}"
+        return f"read of {key}"
+    return f"write of {json.dumps(body['value'])} to {key}"
 
 
 def _group(group: Iterable[str]) -> str:
@@ -146,7 +151,7 @@ def _why_stale(run: View, found: Conflict) -> str:
             continue
         cut = run.side(asked.ask.node, asked.sent, asked.answered or asked.sent)
         where = f"{asked.ask.node}, then in {_group(cut[1])}," if cut else asked.ask.node
-        what = f"confirmed the {told(asked)}" if operation.what == "write" else f"answered the {told(asked)}"
+        what = f"confirmed the {_what(asked)}" if operation.what == "write" else f"answered the {_what(asked)}"
         if not heard:
             return (
                 f" {where} {what} without hearing from any other node. In CP mode a node must ask the others, and "
@@ -187,7 +192,7 @@ def refused(run: View) -> Diagnosis | None:
         size, heard = len(run.names), run.heard(one)
         what = "answered" if one.ask.body["type"] == "read" else "confirmed"
         text = (
-            f"{one.ask.node}, in {_group(group)} since {at(cut.at)}, {what} the {told(one)} at {at(one.answered or 0.0)}"
+            f"{one.ask.node}, in {_group(group)} since {at(cut.at)}, {what} the {_what(one)} at {at(one.answered or 0.0)}"
             f"{' with ' + answer_text(one) if what == 'answered' else ''}. In CP mode a node that cannot reach a majority "
             "must answer an error."
         )
