@@ -159,8 +159,8 @@ def _why_stale(run: View, found: Conflict) -> str:
             )
         return f" {where} {what} after it had heard only from {listed(sorted(heard))}. {_too_few(heard, size)}"
     rule = (
-        " Check three things. A write needs a number above all numbers that a majority knows. It may be confirmed only after "
-        "a majority keeps it. A read must ask a majority, and the newer value must win at every node."
+        " Check three things. A write needs a number that no other write has, above all that a majority knows. It may be "
+        "confirmed only after a majority keeps it. A read must ask a majority, and the newer value must win at every node."
     )
     if found.known.what == "read" and found.known.value == found.second.value:
         rule = " A value that is read may be on a minority only. Write it to a majority before you answer the read"
