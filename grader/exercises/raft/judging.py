@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
+from grader.exercises.raft.causes import answerer, cut_off, deposed, few, kept
 from grader.exercises.raft.scene import Scene
 from grader.nodes.bench import NodeBench
 from grader.nodes.clients import Asked
@@ -169,7 +170,7 @@ def _refused(done: Sequence[Asked]) -> str:
             asked = wrote[-1].asked
             code = (asked.answer or {}).get("code")
             return (
-                f"{_answerer(wrote[-1])} answered that {asked.ask.body['type']} with error {code} at {asked.answered:.3f} s, "
+                f"{answerer(wrote[-1])} answered that {asked.ask.body['type']} with error {code} at {asked.answered:.3f} s, "
                 f"and error {code} promises that it never takes effect. What is in a log may still be committed: answer error "
                 "0 or 13, or nothing, until you know."
             )
@@ -201,18 +202,20 @@ def _gone_or_stale(
         stale = "returned an overwritten value" if source else "missed a confirmed write"
         what = "A confirmed write is gone" if gone else f"A read {stale}"
         at_once = _at_once(sim, read.asked)
+        if not source and not again and (on_disk := kept(sim, newest, read)):
+            what, why = "A read missed a confirmed write", on_disk
         if gone and at_once:  # then nobody can tell whether it is gone
             what = "A confirmed write is gone, or a read missed it"
         if again and lost:  # it came back, or was there all the time
             what = "A confirmed write is gone, or a read missed it"
             why = (
-                f"A later read, which {_answerer(again[0])} answered at {again[0].end:.3f} s, found {cut(again[0].value, 40)}"
+                f"A later read, which {answerer(again[0])} answered at {again[0].end:.3f} s, found {cut(again[0].value, 40)}"
                 f"{'' if again[0].value == newest.value else ', which may be newer'}. "
                 "Check that a new leader commits an entry of its own term before it answers a read, and that no node "
                 f"removes a confirmed entry. {why}"
             )
             if again[0].value == newest.value and _had_it(sim, read, again[0]):
-                what, node = "A read missed a confirmed write", _answerer(read)
+                what, node = "A read missed a confirmed write", answerer(read)
                 why = (
                     f"A later read, which {node} answered at {again[0].end:.3f} s, found {cut(newest.value, 40)}. No message "
                     f"that reached {node} in between held it, so {node} had it all the time. A new leader must commit an "
@@ -221,9 +224,9 @@ def _gone_or_stale(
         body, wrote, found = newest.asked.ask.body, cut(newest.value, 40), cut(read.value, 40)
         return bench.found(
             "not_durable" if gone else "not_linearizable",
-            f"{what}. {_answerer(newest)} confirmed the {body['type']} of {wrote} to {body['key']} at {newest.end:.3f} s. "
-            f"The read that was sent at {read.start:.3f} s and that {_answerer(read)} answered at {read.end:.3f} s found "
-            f"{'nothing' if read.value == NOTHING else found}. {at_once or _cut_off(sim, newest) or _deposed(sim, newest) or why}".strip(),
+            f"{what}. {answerer(newest)} confirmed the {body['type']} of {wrote} to {body['key']} at {newest.end:.3f} s. "
+            f"The read that was sent at {read.start:.3f} s and that {answerer(read)} answered at {read.end:.3f} s found "
+            f"{'nothing' if read.value == NOTHING else found}. {at_once or cut_off(sim, newest) or deposed(sim, newest) or few(sim, newest) + why}".strip(),
             read.asked.reply.line if read.asked.reply else None, wrote, found,
         )  # fmt: skip
     return None
@@ -267,43 +270,8 @@ def _at_once(sim: Simulation, read: Asked) -> str:
     return text
 
 
-def _cut_off(sim: Simulation, write: Operation) -> str:
-    """In words, if a write was confirmed by a node that was cut off from a majority from the request to the answer."""
-    node = _answerer(write)
-    for fault in sim.story.faults:
-        group = next((group for group in fault.groups if node in group), ())
-        lasted = fault.since <= write.start and write.end <= fault.until
-        if fault.what == "partition" and not fault.text and lasted and 0 < 2 * len(group) <= len(sim.names):
-            return (
-                f"All that time {node} was cut off with {len(group)} of {len(sim.names)} nodes, itself included. Confirm a "
-                "write only when a majority has it."
-            )
-    return ""
-
-
-def _deposed(sim: Simulation, write: Operation) -> str:
-    """In words, if a node led when a write came, and confirmed it when it followed a leader of a later term."""
-    node, request, reply = _answerer(write), write.asked.request, write.asked.reply
-    if request is None or request.arrived is None or reply is None:
-        return ""
-    own = [sent for sent in sim.story.sent if sent.src == node and request.arrived <= sent.sent <= reply.sent]
-    led = [sent.body["term"] for sent in own if sent.type == "append_entries"]
-    followed = [sent.body["term"] for sent in own if sent.type == "append_entries_res"]
-    if not led or not followed or followed[-1] <= led[-1]:
-        return ""
-    return (
-        f"{node} led term {led[0]} when this request came, and confirmed it as a follower in term {followed[-1]}. Check "
-        "two things. Entries that conflict with the leader's are removed. And an answer goes out only if the entry that is "
-        "applied has the term in which the request was appended."
-    )
-
-
 def _not_older(source: Operation | None, write: Operation) -> bool:
     return source is not None and (source is write or source.end > write.start)
-
-
-def _answerer(one: Operation) -> str:
-    return one.asked.reply.src if one.asked.reply is not None else one.node
 
 
 def _mark(sim: Simulation, *asked: Asked) -> None:
