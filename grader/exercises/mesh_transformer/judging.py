@@ -232,18 +232,19 @@ def traffic(bench: RankBench, case: Case, result: CallResult) -> None:
     for rank in range(case.ranks):
         mine = rank // tp
         large = [op for op in checks.by_step(result, rank, len(job.tokens))[0] if op.size * SMALL >= job.activation]
-        own, mixed = [], []
+        own, mixed, over = [], [], tuple[int, ...]()
         for op in large:
             ranks = result.trace.groups.get(op.tag, (rank,)) if op.collective else (rank, op.peer)
             if all(each // tp == mine for each in ranks):
                 own.append(op)
             elif any(each % tp != rank % tp for each in ranks):
                 mixed.append(op)
+                over = over or tuple(ranks)
         if mixed:
             raise bench.lost(
                 case, "too_many_messages",
-                f"With {case.label}: rank {rank} calls {_names(mixed)} in a group that is neither a tensor-parallel nor a "
-                "data-parallel one. Use mesh['tp'] for the parts of a layer, and the dp dimensions for gradients.",
+                f"With {case.label}: rank {rank} calls {_names(mixed)}. The group of {says.names(over)} is neither a "
+                "tensor-parallel nor a data-parallel one. Use mesh['tp'] for the parts of a layer, and the dp dimensions for gradients.",
                 rank, "groups of one dimension of the mesh", f"{says.counted(len(mixed), 'collective')} across both",
             )  # fmt: skip
         for what, ops in (("forward", [op for op in own if not op.backward]),
@@ -263,7 +264,7 @@ def traffic(bench: RankBench, case: Case, result: CallResult) -> None:
 
 def _names(ops: list[Operation]) -> str:
     names = [op.name for op in ops]
-    return says.listed([f"{names.count(name)} {name}" for name in dict.fromkeys(names)])
+    return says.listed([f"{name} {says.counted(names.count(name), 'time')}" for name in dict.fromkeys(names)])
 
 
 def _habit(what: str) -> str:
