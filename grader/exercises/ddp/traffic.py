@@ -166,7 +166,7 @@ def overlap(bench: RankBench) -> Outcome:
             )
             message = (
                 f"With {case.label}: rank {rank} begins {begins}. It must begin {before}, when the backward pass "
-                f"reaches the last layer.{carries} Fill the buckets from the last layer's parameters on. Begin each bucket's "
+                f"reaches the first layer.{carries} Fill the buckets from the last layer's parameters on. Begin each bucket's "
                 "all-reduce in a hook, as soon as its gradients are there, with async_op=True."
             )
             raise bench.lost(case, "no_overlap", message, rank, before, when)
@@ -182,6 +182,6 @@ def overlaps_again(bench: RankBench, case: Case, result: CallResult, rank: int) 
     if not reducing or reducing[0] > step.layers[-1]:
         message = (
             f"With {case.label}: in the step after no_sync(), rank {rank} begins no all-reduce before the backward "
-            "pass reaches the last layer. Let the hooks send again, as they did before no_sync()."
+            "pass reaches the first layer. Let the hooks send again, as they did before no_sync()."
         )
         raise bench.lost(case, "no_overlap", message, rank)
