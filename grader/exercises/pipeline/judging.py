@@ -23,7 +23,7 @@ NO_GRADIENT = (
     "Go backward through its outputs: on the last stage from the loss, on the others from the gradient that the next "
     "stage sends."
 )
-NO_WEIGHT_PASS = "Call stage.backward_weight(output) once for each of its outputs."
+NO_WEIGHT_PASS = "Call stage.backward_weight(output) once for each output of the stage."
 
 
 def numbers(value: Any) -> list[float] | None:
@@ -53,7 +53,7 @@ def values(bench: RankBench, group: str, same: Same = proportional) -> Iterator[
                 one, other = plain.apart(float(got[worst]), float(right[worst]))
                 what = (
                     f"With {case.label}: a gradient of rank {rank}'s stage is {one} instead of the whole model's "
-                    f"{other}. {_too_early(result.trace) or _why(given, got, rank, behind)}"
+                    f"{other}. {_too_early(result.trace) or _unweighed(case, result, rank) or _why(given, got, rank, behind)}"
                 )
                 raise bench.lost(case, "wrong_result", what, rank, other, one)
             behind = got
@@ -97,6 +97,15 @@ def _too_early(trace: Trace) -> str:
                         f"{open_[0].wait_line}. Wait for each receive before its buffer is read."
                     )
     return ""
+
+
+def _unweighed(case: Case, result: CallResult, rank: int) -> str:
+    """That a stage had fewer weight passes than forward passes; "" where it had as many, or has none."""
+    passes = str(field(result, rank, "passes"))
+    made, weighed = passes.count("F"), passes.count("W")
+    if case.by != "train_split" or weighed >= made:
+        return ""
+    return f"Its backward_weight() was called for only {weighed} of {says.counted(made, 'output')}. {NO_WEIGHT_PASS}"
 
 
 def _why(given: Given, got: Array, rank: int, behind: Array | None) -> str:
