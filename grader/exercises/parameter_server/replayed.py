@@ -207,16 +207,30 @@ def _noted(given: Given, result: CallResult, rank: int) -> list[Array]:
     return [np.nan_to_num(row.astype(np.float64)) for row in rows.view()[: max(int(many), 0)]]
 
 
+def _too_many(plan: Plan, noted: Mapping[int, Sequence[Array]]) -> str:
+    """That workers computed too many gradients: whether on the same parameters again, or on fresh ones."""
+    most = max(noted, key=lambda rank: len(noted[rank]))
+    text = f"rank {most} computed {len(noted[most])} gradients for {says.counted(plan.steps, 'step')}, far too many. "
+    for rank, rows in noted.items():
+        for number, (one, then) in enumerate(itertools.pairwise(rows), 2):
+            if np.array_equal(one, then):
+                return (
+                    f"{text}Rank {rank} computed its gradient {number} on the same parameters as the one before. After a "
+                    "refusal, compute the gradient on fresh parameters."
+                )
+    count = sum(map(len, noted.values()))
+    refuse = "Refuse a gradient only if its age exceeds max_staleness"
+    if count <= plan.max_staleness:
+        refuse = f"All workers together computed only {count}, so none is older than max_staleness. Refuse none"
+    return f"{text}{refuse}, and let a worker return after {says.counted(plan.steps, 'accepted gradient')}."
+
+
 def histories(bench: RankBench, group: str) -> Iterator[tuple[Case, CallResult, History]]:
     """The finished calls of `group`, with the server's history. Raises Lost where there is none to be found."""
     for case, result, final, noted in _calls(bench, group):
         found = history(case.expected, noted, final)
         if found is None:
-            message = (
-                f"With {case.label}: for {case.expected.plan.steps} steps the workers computed "
-                f"{', '.join(f'{len(rows)} (rank {rank})' for rank, rows in noted.items())} gradients, far too many. "
-                "After a refusal, compute the gradient on fresh parameters. On the old ones it is too old forever."
-            )
+            message = f"With {case.label}: {_too_many(case.expected.plan, noted)}"
             raise bench.lost(case, "wrong_result", message)
         if found.owner and not found.applied and found.final_rest < NEAR:
             message = f"With {case.label}: the parameters never changed. Update the tensor that serve() gets, in place."
