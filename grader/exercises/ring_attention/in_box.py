@@ -45,7 +45,7 @@ def cut(split: Any, whole: torch.Tensor, shards: list[torch.Tensor], count: int)
         try:
             told["double"] = submission.merge(list(split(whole.double() / 3, count)))
         except Exception as trouble:  # a mistake of split() and merge() alone, not of the whole program
-            told["trouble"] = type(trouble).__name__
+            told["trouble"] = f"{type(trouble).__name__}: {trouble}"[:400]
     told["changed"] = not torch.equal(whole, kept)
     return told
 

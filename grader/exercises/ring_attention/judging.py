@@ -113,8 +113,8 @@ def _wrong_cut(cut: Cut, result: CallResult, rank: int) -> str:
     ):
         trouble = field(result, rank, "trouble")
         came = (
-            f"raised {trouble}"
-            if isinstance(trouble, str) and trouble.isidentifier()
+            f"raised {says.shown(trouble, 200).rstrip(':. ')}"
+            if isinstance(trouble, str)
             else f"is {plain.in_words(double)}, which does not hold the values of x"
         )
         return (
