@@ -88,7 +88,10 @@ def _why(job: Job, result: CallResult, got: list[Array], right: list[Array], ste
                 )
             return sentence
     if step == 0:
-        return "No parameter has been updated yet, so the forward pass is at fault: what is put together from the shards, or what is called with it."
+        return (
+            "No parameter has been updated yet, so look at the forward pass: at the parameters that are gathered from the "
+            "shards, and at what is called."
+        )
     return f"Check the gradients of step {step}, and that the shards are gathered anew after that step."
 
 

@@ -254,6 +254,12 @@ def mistakes(job: Job) -> Iterator[tuple[list[Array], str]]:
     def times(factor: float) -> Gradient:
         return lambda step, own: [{k: factor * v for k, v in mine.items()} for mine in mean(step, own)]
 
+    if job.skips:
+        other = dict(zip(places(len(job.units), True), places(len(job.units), False), strict=True))
+        parts = [(name.partition("."), value) for name, value in job.values.items()]
+        plain = {f"{other[place]}.{name}": value for (place, _, name), value in parts if place in other}
+        told = "The module's children were called one after another. Call the module, which has a forward() of its own."
+        yield trained(replace(job, values=plain, skips=False)).outputs, told
     if n > 1:
         told = "These are the outputs of training with the SUM of the ranks' gradients. Divide by the number of ranks."
         yield trained(job, times(n)).outputs, told
