@@ -135,7 +135,7 @@ class SimWorld(World):
         except Gone as gone:
             if not self.client.kept:
                 raise Unwatched("the process that watches the sandbox ended") from None
-            raise Broken(blame.died(self._rank_in(0), gone.status, account.trace, account.source), "crashed") from None
+            raise Broken(blame.died(self._rank_in(0), gone.status, None, account.source), "crashed") from None
         except Overdue as overdue:
             how = str(overdue)
             if self.program.watched and overdue.limit == "cpu" and self.size > 1:

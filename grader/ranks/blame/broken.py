@@ -78,11 +78,12 @@ def _first_line(text: str) -> str:
     return line if len(line) <= 200 else line[:197] + "..."
 
 
-def died(rank: int, status: int, trace: Trace, source: Source) -> Diagnosis:
-    """The sentence for a process that ended without returning."""
+def died(rank: int, status: int, trace: Trace | None, source: Source) -> Diagnosis:
+    """The sentence for a process that ended without returning; without a `trace` where that ended with it."""
     how = endings.died(status)
-    misfit = next(((s, r) for s, r in match(trace.all_operations()) if r.rank == rank and s.size > r.size), None)
-    last = trace.operations(rank)[-1:]
+    made = trace.all_operations() if trace else []
+    misfit = next(((s, r) for s, r in match(made) if r.rank == rank and s.size > r.size), None)
+    last = trace.operations(rank)[-1:] if trace else []
     line = last[0].line if last else None
     if misfit:
         send, recv = misfit
@@ -92,12 +93,13 @@ def died(rank: int, status: int, trace: Trace, source: Source) -> Diagnosis:
         )
         line = recv.line
     else:
-        why = f"Its last communication was {last[0].name}{source.quote(line)}." if last else "It had not communicated."
+        none = "It had not communicated." if trace else ""
+        why = f"Its last communication was {last[0].name}{source.quote(line)}." if last else none
         if status >= 0:
             why += " Let your function return instead of ending the process."
     if status == -signal.SIGSEGV and not misfit:
         why += " SIGSEGV means that it used memory it does not have. Check every tensor whose storage you freed."
-    text = f"Rank {rank}'s process {how} before it was done. {why}"
+    text = f"Rank {rank}'s process {how} before it was done. {why.strip()}".strip()
     return source.found("left_early" if status == 0 else "crash", text, rank, line, RETURNS, how)
 
 
