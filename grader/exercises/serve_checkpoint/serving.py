@@ -91,8 +91,9 @@ def _trouble(
     more: str = "", got: str = "",
 ) -> Lost:  # fmt: skip
     line = _line(event)
-    place = _source(bench).quote(line)
-    text = f"{message.rstrip('.')}{place}. {more.strip()}".strip()
+    message = message if message.endswith("...") else message.rstrip(".")  # "..." is what was cut off
+    said = f"{message}{_source(bench).quote(line)}"
+    text = f"{said}{'' if said.endswith('...') else '.'} {more.strip()}".strip()
     picture = chart(case.expected, told["answers"])
     picture.title = short(message, 105)
     return Lost(Diagnosis(kind, text, None, bench.program.file, line, expected or None, got or None), picture)
@@ -114,6 +115,8 @@ def _answer(
         place = _source(bench).quote(_line(raised))
         message = f"{case.label}: {asked(ask)} got status {status} instead of {WORDS[wanted]}{name}{place}{body}"
         kind = "crash" if raised or status == 500 else kind
+        if status == 503 and not hint and _without_model(case, told, at):
+            hint = "This checkpoint is whole, and its keys have no prefix."
         trouble = _trouble(bench, case, told, kind, message, None, f"{wanted}", hint, f"{status}")
         trouble.diagnosis = replace(trouble.diagnosis, line=_line(raised))
         raise trouble
@@ -125,6 +128,13 @@ def _answer(
         expected = '{"predictions": [[...], ...]}, a list for each row'
         raise _trouble(bench, case, told, kind, message, None, expected, hint, short(answer["body"], 80))
     return found
+
+
+def _without_model(case: Case, told: Told, at: int) -> bool:
+    """Whether the server had predicted nothing before that request, although its checkpoint is whole and plain."""
+    before = zip(case.expected.asks[:at], told["answers"], strict=False)
+    predicted = any(ask.right is not None and answer["status"] == 200 for ask, answer in before)
+    return not predicted and not case.expected.ruin and case.group != "prefix"
 
 
 def _right(bench: RankBench, case: Case, told: Told, hint: str = "") -> None:
