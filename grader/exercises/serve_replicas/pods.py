@@ -221,9 +221,12 @@ def _hangs(bench: RankBench, case: Case, read: Pod, answers: kubelet.Answers, po
         message = f"The kubelet kills a replica that is ready, at second {second}, because {probe.told} failed."
         raise _lost(bench, case, "not_available", message, "no kill", f"killed at second {second}", None)
     if read.restart != "Always":
+        after = ""
+        if read.restart == "OnFailure":
+            after = " if it ends with exit status 0, which it does after SIGTERM"
         message = (
             f"The process answers nothing, and the kubelet kills it. With restartPolicy {read.restart} it is not started "
-            "again if it ends with exit status 0, which it does after SIGTERM. A server needs Always, the default."
+            f"again{after}. A server needs Always, the default."
         )
         raise _lost(bench, case, "not_available", message, "Always", read.restart, None)
     tally.note("seconds until a hung process is killed", found.killed[0] - hangs, most, "s")
