@@ -13,6 +13,7 @@ from grader.lost import Lost
 from grader.verdict import Kind
 from grader.worlds.ranks import RankBench
 
+OF_A_CUT_FILE = ("EOFError", "PytorchStreamReader", "UnpicklingError", "JSONDecodeError")  # what loading it raises
 DISTURBED = ("loss", "other", "join", "both")
 EXAMPLE = '{"step": 0, "rows": [17, 3], "world": 1, "attempt": 1}'
 
@@ -70,10 +71,13 @@ def unfinished(bench: RankBench, job: Job) -> Lost:
         return lost(bench, job, "timeout", message, None, "the job ends by itself")
     raised = torchrun.raised(job.told, bench.program)
     if raised:
-        message = (
-            f"{job}: the job failed, although torchrun restarts it up to 4 times. {raised} {end} Have the script go on from "
-            "whatever a kill leaves in DIR, in a world of any size."
-        )
+        advice = "Have the script go on from whatever a kill leaves in DIR, in a world of any size."
+        if job.cut and any(error in raised for error in OF_A_CUT_FILE):
+            advice = (
+                f"The node was killed while it wrote {job.cut}, so the file was not whole, and loading such a file raises this "
+                "error. Write a file under another name, call fsync, and then os.replace."
+            )
+        message = f"{job}: the job failed, although torchrun restarts it up to 4 times. {raised} {end} {advice}"
         return torchrun.marked(lost(bench, job, "crash", message, None, "the job ends by itself"), job.told)
     if job.told["ending"] == "finished" and job.told["end"]:
         message = (

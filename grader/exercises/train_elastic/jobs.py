@@ -115,6 +115,12 @@ class Job:
         return tuple(Event(**event) for event in self.told["events"])
 
     @property
+    def cut(self) -> str:
+        """The file, other than a log, that a node had not written to its end when it was killed; "" for none."""
+        calls = [event.call.partition(" ") for event in self.events if event.what == "loss"]
+        return next((name for call, _, name in calls if call == "write" and not name.startswith("steps-")), "")
+
+    @property
     def finished(self) -> bool:
         """Whether it came to its end, with parameters."""
         return bool(self.told["ending"] == "finished" and self.told["final"] != NO_FINAL)
