@@ -135,7 +135,8 @@ def _counted(bench: RayBench, label: str, steps: Sequence[Step]) -> Chart:
         bench.driver.answer(heard)
 
     answer = bench.call("Counter", "count", steps, seconds=CALL_SECONDS + 60.0, said=said)
-    want: list[tuple[str, int, str]] = []  # each call, what it must return, and what happened to that counter before
+    # each call, what it must return, what happened to that counter before, and counts of two digits or more in other files
+    want: list[tuple[str, int, str, set[int]]] = []
     values: dict[str, int] = {}
     before: dict[str, list[str]] = {}
     for what, name, given in steps:
@@ -149,7 +150,8 @@ def _counted(bench: RayBench, label: str, steps: Sequence[Step]) -> Chart:
         if what in ("increment", "value"):
             call, right = f"{what}({', '.join(map(str, given))})", values.get(name[0], 0)
             happened = before.setdefault(name, [])
-            want.append((call, right, ", ".join(happened[-3:])))
+            others = {count for letter, count in values.items() if letter != name[0] and abs(count) > 9}
+            want.append((call, right, ", ".join(happened[-3:]), others))
             happened.append(f"{call} = {right}")
     if answer["dead"] is not None:
         text = f"{label}. A counter died, although nothing had killed it. Look for an error, for example in __init__."
@@ -165,9 +167,11 @@ def _counted(bench: RayBench, label: str, steps: Sequence[Step]) -> Chart:
             "count in the file `path`, and nowhere else."
         )
         raise Lost(bench.found("wrong_result", text, "a file at the path", "no file"))
-    for got, (call, right, since) in zip(answer["answers"], want, strict=True):
+    for got, (call, right, since, others) in zip(answer["answers"], want, strict=True):
         if type(got) is not int or got != right:
             text = f"{label}. {call} returned {told(got)} instead of {right}{f' (after {since})' if since else ''}."
+            if mixed := [each for each in others if got in (each, each + right)]:
+                text += f" The other counter, which has another path, had counted {mixed[0]}."
             raise Lost(bench.found("wrong_result", text, str(right), told(got)))
     return _steps_chart(label, steps)
 
