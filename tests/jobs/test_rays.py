@@ -137,7 +137,7 @@ def test_tables_tell_of_every_task_when_it_was_submitted(driver: Driver) -> None
         ("leave", "crash", "ended before it was done (status 3)"),
         ("raises", "crash", "raised KeyError: 'key' (line 38:"),
         ("in_a_worker", "crash", "ValueError: no such file"),
-        pytest.param("loop", "timeout", "was not done in time", marks=pytest.mark.heavy),
+        pytest.param("loop", "timeout", "was not done in time with loop", marks=pytest.mark.heavy),
     ],
 )
 def test_what_a_call_does_wrong_is_told(driver: Driver, function: str, kind: str, words: str) -> None:

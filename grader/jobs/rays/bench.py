@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from grader.jobs.judging import Judging
@@ -39,7 +40,9 @@ class RayBench(Judging):
         if self._hopeless is not None:
             raise self._hopeless
         if len(self._endless) >= MOST_ENDLESS:
-            raise self._endless[-1]
+            last = self._endless[-1].diagnosis
+            why = f"Not judged, because {MOST_ENDLESS} calls before this one did not end in time."
+            raise Lost(replace(last, message=f"{why} {last.message}"))
         if self._driver is not None and self._driver.broken:
             self.close()
         if self._driver is None:

@@ -124,6 +124,7 @@ class Driver:
         self.file, self.source = submission.name, Source(submission.name, submission.source)
         self._rays, self._client, self._whole = rays, rays.take(), True
         self._closed, self.broken = False, False
+        self._called = ""  # the function of the submission that was called last
         self.died: list[int] = []  # process ids of workers, as they went
         self._waiting: deque[dict[str, Any]] = deque()
         try:
@@ -144,6 +145,7 @@ class Driver:
     ) -> Any:  # fmt: skip
         """Have the driver call that function of the harness with that one of the submission. `said` hears what is said
         at the rendezvous meanwhile, `idle` is called where nothing is for a while."""
+        self._called = f" with {function}"
         self._client.post(0, {"do": "call", "function": function, "by": by, "arguments": arguments})
         told = self._driven(seconds, said, idle)
         return frames.decode(told["value"], b"", lambda *_: None)
@@ -253,7 +255,7 @@ class Driver:
                 except Overdue:
                     pass
             if time.monotonic() >= deadline:
-                text = "The driver was not done in time. Look for a wait or a loop that never ends."
+                text = f"The driver was not done in time{self._called}. Look for a wait or a loop that never ends."
                 raise self._broke("timeout", text)
             if idle is not None:
                 idle()
