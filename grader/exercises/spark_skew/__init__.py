@@ -168,15 +168,16 @@ def _uneven(bench: SparkBench, label: str) -> Judge:
         ]
         if not stages:
             message = (
-                f"{label}: no stage fetched the events from a shuffle, so there are no tasks to compare. The users are too "
-                "many to be broadcast. Join them by a shuffle, with the one key in several parts."
+                f"{label}: no stage fetched the events from a shuffle, so there are no tasks to compare. Users and events are "
+                "both too large to be broadcast. Join the two by a shuffle, with the one key in several parts."
             )
             return found("no_overlap", message, "a join by a shuffle", "none")
         assert returned.plan is not None
         stage, shares = max(stages, key=lambda each: _ratio(each[1]))
         longest, middle = max(shares), median(shares)
         if _ratio(shares) > MOST_UNEVEN:
-            before = any(each.number < stage.number and max(its) < hot for each, its in stages)
+            before = [(each.number, its) for each, its in stages if each.number < stage.number and max(its) < hot]
+            even = [each for each in before if sum(each[1]) > 1.5 * hot]  # so the one user's are among them
             why = (
                 f"{hot:,} events belong to one user, and rows with the same key go to the same task. Give that key a salt, or "
                 "take its rows out and join them by a broadcast."
@@ -187,6 +188,12 @@ def _uneven(bench: SparkBench, label: str) -> Judge:
                 why = (
                     "There the joined rows are shuffled by country, and all rows of the most frequent user have the same "
                     "country. Broadcast the countries."
+                )
+            elif even:
+                why = (
+                    f"In stage {even[0][0]}, before that, no task fetched more than {max(even[0][1]):,}. A later shuffle puts "
+                    f"rows with the same key into one task again, and {hot:,} events belong to one user. Leave that shuffle "
+                    "out, or give the key a salt there."
                 )
             message = (
                 f"{label}: in stage {stage.number} the median task fetched {middle:,.0f} records and the longest task {longest:,} "
