@@ -7,7 +7,7 @@ datasets", section 3.2. Judged by what they return and by what Spark's event log
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from typing import Any
 
 from grader import tally
@@ -113,9 +113,10 @@ def _ranks_wrong(bench: SparkBench, label: str, text: str, iterations: int) -> J
         got = {_name(page): rank for page, rank in returned.value}
         for page in [*right, *got]:
             if page not in got:
+                missing = right.keys() - got.keys()
                 message = (
-                    f"{label}: {len(set(right) - set(got))} of {len(right)} pages are missing, for example {page[:12]!r}. "
-                    "Rank every page that is a source or a target of a link, also where no link leads to it."
+                    f"{label}: {len(missing)} of {len(right)} pages are missing, for example {page[:12]!r}. "
+                    f"{_alike(text, missing)}Rank every page that is a source or a target of a link."
                 )
                 return found("wrong_result", message, f"{len(right)} pages", f"{len(got)} pages")
             if page not in right:
@@ -136,6 +137,16 @@ def _ranks_wrong(bench: SparkBench, label: str, text: str, iterations: int) -> J
         return found("wrong_result", message, f"{right[bad[0]]:.6g}", _told(got[bad[0]]))
 
     return judge
+
+
+def _alike(text: str, pages: Set[str]) -> str:
+    """What these pages have in common, in a sentence with a space behind it; "" for nothing."""
+    links = [line.split("\t") for line in text.splitlines()]
+    if pages.isdisjoint(target for _, target in links):
+        return f"No link leads to {'any of them' if len(pages) > 1 else 'it'}. "
+    if pages.isdisjoint(source for source, _ in links):
+        return f"No link leads out of {'any of them' if len(pages) > 1 else 'it'}. "
+    return ""
 
 
 def _name(page: Any) -> str:
@@ -170,7 +181,7 @@ def _shuffled(bench: SparkBench, label: str, ours: Returned, hint: str) -> Judge
     return judge
 
 
-def _collected(bench: SparkBench, most: int, at_the_end: int, together: int, what: str) -> Judge:
+def _collected(bench: SparkBench, label: str, most: int, at_the_end: int, together: int, what: str) -> Judge:
     """Bytes that a job may send to the driver: every one but the last, the last, and all jobs together."""
 
     def judge(returned: Returned) -> Diagnosis | None:
@@ -178,12 +189,18 @@ def _collected(bench: SparkBench, most: int, at_the_end: int, together: int, wha
         for number, (_, got) in enumerate(results, 1):
             allowed = at_the_end if number == len(results) else most
             if got > allowed:
-                message = f"Job {number} of {len(results)} sent {got:,} bytes to the driver, but {allowed:,} are more than enough. {what}"
+                message = (
+                    f"{label}: job {number} of {len(results)} sent {got:,} bytes to the driver, but {allowed:,} are more than "
+                    f"enough. {what}"
+                )
                 return bench.found("too_many_bytes", message, f"<= {allowed:,} bytes", f"{got:,}")
         stages = returned.measured.stages
         sent = sum(max(0, got - OVERHEAD * len(stages[max(job.stages)].tasks)) for job, got in results)
         if sent > together:  # by a job for each partition, as toLocalIterator() has them
-            message = f"{len(results)} jobs together sent more than {sent:,} bytes to the driver, but {together:,} are more than enough. {what}"
+            message = (
+                f"{label}: {len(results)} jobs together sent more than {sent:,} bytes to the driver, but {together:,} are more "
+                f"than enough. {what}"
+            )
             return bench.found("too_many_bytes", message, f"<= {together:,} bytes", f"> {sent:,}")
         return None
 
@@ -251,7 +268,7 @@ def _words(bench: SparkBench) -> Chart:
 def _ranks(bench: SparkBench) -> Chart:
     few = _few_links(bench)
     for label, text, iterations in (
-        ("page_rank of 16 pages, 3 iterations", few, 3),
+        (f"page_rank of {len(given.ranked(few, 0))} pages, 3 iterations", few, 3),
         ("page_rank of three pages, one of them an empty text, one iteration", "a\tb\na\tb\nb\ta\na\ta\nb\t\n", 1),
         (NO_ROUND, few, 0),
     ):
@@ -285,13 +302,13 @@ def _driver(bench: SparkBench) -> Chart:
     what = "Let the executors count and order, and take only the top."
     label, text, returned = _chosen(bench)
     wrong, most = _words_wrong(bench, label, text, TOP, rare=True), len(text) // 2
-    bench.hold(label, returned, wrong, _collected(bench, most, most, most, what))
+    bench.hold(label, returned, wrong, _collected(bench, label, most, most, most, what))
     label, returned = _ranked(bench)
     wrong, most = _ranks_wrong(bench, label, _graph(bench), ROUNDS), len(_graph(bench)) // 12
     ours = bench.ours(given.PAGE_RANK, "page_rank", Lines(_graph(bench), pairs=True), ROUNDS)
     at_the_end = 2 * max(got for _, got in ours.measured.results())
     what = "Keep ranks and links on the executors until the last iteration is done. Collect only the ranks."
-    return bench.hold(label, returned, wrong, _collected(bench, most, at_the_end, most + at_the_end, what))
+    return bench.hold(label, returned, wrong, _collected(bench, label, most, at_the_end, most + at_the_end, what))
 
 
 def _persisted(bench: SparkBench) -> Chart:
