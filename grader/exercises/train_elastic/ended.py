@@ -74,8 +74,8 @@ def unfinished(bench: RankBench, job: Job) -> Lost:
         advice = "Have the script go on from whatever a kill leaves in DIR, in a world of any size."
         if job.cut and any(error in raised for error in OF_A_CUT_FILE):
             advice = (
-                f"The node was killed while it wrote {job.cut}, so the file was not whole, and loading such a file raises this "
-                "error. Write a file under another name, call fsync, and then os.replace."
+                f"After the kill, {job.cut} was not whole, and loading such a file raises this error. Write a file under another "
+                "name, call fsync, and then os.replace."
             )
         message = f"{job}: the job failed, although torchrun restarts it up to 4 times. {raised} {end} {advice}"
         return torchrun.marked(lost(bench, job, "crash", message, None, "the job ends by itself"), job.told)
