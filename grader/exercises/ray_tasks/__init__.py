@@ -56,7 +56,7 @@ def _in_flight(bench: RayBench) -> Chart:
 
 def _parallel(bench: RayBench) -> Chart:
     rng, charts = bench.rng("parallel"), list[Chart]()
-    for count, limit in ((9, 3), (10, 4), (8, 20)):
+    for count, limit in ((9, 2), (10, 4), (8, 20)):
         one = shift(bench, rng, count, limit, f", {CPUS} CPUs", patience=PATIENT_SECONDS)
         if not charts:
             one.slow = one.items[0]
