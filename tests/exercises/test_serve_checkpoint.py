@@ -83,7 +83,7 @@ def test_right_answers_are_right_and_drawn(check: str) -> None:
         ("once", lambda t: t["counts"][-1].update(loads=6), "too_slow", "torch.load ran 5 times"),
         ("once", lambda t: t["counts"][-1].update(opens=2), "too_slow", "file was opened 1 time while"),
         ("bad_input", answer(3, status=200, body='{"predictions": []}'), "wrong_result", "422"),
-        ("bad_input", answer(-1, status=503), "wrong_result", "It came after 21 bad requests"),
+        ("bad_input", answer(-1, status=503), "wrong_result", "It came after 23 bad requests"),
         ("ready", answer(1, body='{"ready": false}'), "wrong_result", "does not say why"),
         ("ready", answer(0, status=503), "wrong_result", "GET /health got status 503"),
         ("safe", lambda t: t.update(ran=True), "wrong_result", "loading it ran the code"),
