@@ -13,6 +13,7 @@ from grader.exercises.quantized_all_reduce.float8 import Array, Job, at_every_ho
 BIASED = 0.01  # of the sum, by which results are too small in magnitude and not by chance
 FEW = 8  # elements, of which it can be chance what they have in common
 ABSOLUTE = "A block's scale comes from the largest absolute value in it."
+EVERY = "The owner of an element must add the values of every rank once, its own too."
 E5M2 = {"mantissa": 2, "smallest": -14, "largest": 57344.0}
 
 
@@ -22,6 +23,11 @@ def why(job: Job, rank: int, got: Array, wrong: Array, contiguous: bool = True) 
     if not np.isfinite(values).all():
         return _no_number(job, got, int(wrong[~np.isfinite(values)][0]))
     if np.array_equal(got, job.inputs[rank]):
+        if len(got) < FEW:
+            return (
+                f"The tensor holds what rank {rank} passed in. Check that the values of all ranks are added, and that the "
+                f"sum is written into this tensor.{_rest(job)}"
+            )
         copied = "" if contiguous else " It is not contiguous, so reshape(-1) and flatten() return a copy of it."
         return "The tensor is unchanged. Write the sum into the tensor that was passed in." + (copied or _rest(job))
     if wrong.min() >= _whole(job) and np.array_equal(values, job.inputs[rank][wrong]):
@@ -103,13 +109,13 @@ def _summed(job: Job, got: Array, wrong: Array) -> str:
         which = which or f"The wrong elements from {places.min()} to {places.max()}"
         for rank, values in enumerate(job.inputs):
             for other, said in (
-                (values, f"hold the values of rank {rank} alone"),
-                (job.total - values, f"are the sum without rank {rank}'s values"),
-                (job.total + values, f"are the sum with rank {rank}'s values counted twice"),
+                (values, f"hold the values of rank {rank} alone. {EVERY}"),
+                (job.total - values, f"are the sum without rank {rank}'s values. {EVERY}"),
+                (job.total + values, f"are the sum with rank {rank}'s values counted twice. {EVERY}"),
             ):
                 apart_from = np.abs(got[places] - other[places])
                 if (apart_from <= job.allowed[places]).all() and np.median(apart_from) < 0.2 * off:
-                    return f"{which} {said}."
+                    return f"{which} {said}"
     return ""
 
 
@@ -155,6 +161,13 @@ def _cut(job: Job, got: Array, small: Array, count: int) -> str:
     share = "All wrong elements" if len(small) == count else f"{len(small)} of the {count} wrong elements"
     if len(small) >= FEW and (job.total[small] < 0).all() and (job.total > 0).any():
         return f"{share} are negative and too small in magnitude. {ABSOLUTE}"
+    if count < FEW:
+        most = float(np.max(np.abs(got[small] / job.total[small])))
+        return (
+            f"{share} are too small in magnitude: at most {most:.3g} times the sum. Check that the largest absolute value "
+            "in a block becomes a code of at most 448, and that the codes are multiplied with the scale that the values "
+            "were divided by."
+        )
     return (
         f"{share} are too small in magnitude. Choose each block's scale so that the largest absolute value in the block "
         "becomes a code of at most 448. Then no value is cut off."
