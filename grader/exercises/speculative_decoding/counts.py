@@ -270,7 +270,8 @@ def _raise_over_budget(bench: RankBench, tried: Tried, run: Run) -> None:
         text += (
             f"R{_over_k(tried, number, longer)[1:]}"
             if again is None and longer is not None
-            else "Do not call draft for the token that the target decides."
+            else "Call draft once for each draft, and keep the row that you draw from as q. Do not call draft for the token "
+            "that the target decides."
             if again is None
             else f"It was called twice with the same context of {says.counted(len(again), 'token')}. draft keeps no state. "
             "Keep its row, also as q, in place of a second call."
