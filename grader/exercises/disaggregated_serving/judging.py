@@ -242,7 +242,7 @@ def _waited_for(result: CallResult, rank: int, since: float, until: float) -> tu
 
 
 def _ms(seconds: float) -> str:
-    return f"{1e3 * seconds:,.4g} ms"
+    return f"{1e3 * seconds:,.0f} ms" if seconds >= 1 else f"{1e3 * seconds:.4g} ms"
 
 
 def _at(loss: Lost, line: int) -> Lost:

@@ -101,10 +101,11 @@ def _of_a_death(loss: Lost) -> Lost:
     after = loss.diagnosis.message.removeprefix(ASKED).split(". ", 1)[-1]
     told = f"With {case.label}: rank {plan.killed} was killed inside its model.decode() number {plan.during}. {after}"
     if "PeerGone" in after:
+        dead = f"rank {plan.killed}"
         advice = (
-            " From its death on, a receive from it, a send to it and a wait on such a request raise RuntimeError. So "
-            "does each rank's next receive from any source, once. Catch the error, and have living decoders decode all "
-            "requests of the dead one."
+            f" From {dead}'s death on, a receive from {dead}, a send to {dead} and a wait on such a request raise "
+            "RuntimeError. So does each rank's next receive from any source, once. Catch the error, and have living "
+            f"decoders decode all requests of {dead}."
         )
     elif " raised " in after:
         advice = " This happens only where a decoder dies."
