@@ -150,6 +150,12 @@ class Follow(Words):
         held = self.slots.get(slot)
         return held is not None and held.key == one.keys[position]
 
+    def _whole(self, one: Live, position: int, slot: int) -> bool:
+        """Whether the block of this slot holds all that the request has there, and not its last token."""
+        size = self.trace.block_size
+        places, slots = (range(each - each % size, each - each % size + size) for each in (position, slot))
+        return places.stop < len(one.known) and all(map(self._right, [one] * size, places, slots))
+
     def _others_have(self, one: Live, block: int) -> bool:
         """Whether another unfinished request has the block in its table."""
         return any(block in other.table for other in self.alive if other is not one)
@@ -186,7 +192,12 @@ class Follow(Words):
                 f"In step {frame.step}, {one.label} writes position {position} to slot {slot % size} of block "
                 f"{slot // size}. The same slot {does} for position {place} of {two.label} in this forward. "
             )
-            if one.known[: position + 1] == two.known[: position + 1] and position == place:
+            if position == place and self._whole(one, position, slot) and self._whole(two, position, slot):
+                text += (
+                    "An earlier step computed the whole block, so both may share it, and neither need write it again. "
+                    "Begin each chunk after the positions that are in the cache"
+                )
+            elif one.known[: position + 1] == two.known[: position + 1] and position == place:
                 text += (
                     "Both have the same tokens up to there, but a block may be shared only after a forward has "
                     "computed "

@@ -40,10 +40,13 @@ def _names(many: list[Live]) -> str:
     return f"request {names}" if len(many) == 1 else f"requests {names}"
 
 
-def _numbers(blocks: Sequence[int]) -> str:
-    if len(blocks) == 1:
-        return f"block {blocks[0]}. Put this block"
-    return f"blocks {listed([str(block) for block in blocks])}. Put these blocks"
+def _numbers(blocks: Sequence[int], there: bool) -> str:
+    """Which blocks to share, and what to do with them: a table may have them already."""
+    those, which = ("this", "block") if len(blocks) == 1 else ("these", "blocks")
+    does = (
+        f"The table has {those} {which} already. Begin" if there else f"Put {those} {which} into the table, and begin"
+    )
+    return f"{which} {listed([str(block) for block in blocks])}. {does}"
 
 
 def _budget(run: Follow, frame: Frame) -> None:
@@ -300,11 +303,12 @@ def _prefix(run: Follow, frame: Frame) -> None:
         positions, owner = owed(run, frame, part)
         if owner is None or part.start >= positions:
             continue
-        size = run.trace.block_size
+        blocks = owner.table[: positions // run.trace.block_size]
+        there = part.table[: len(blocks)] == blocks
         text = (
             f"Step {frame.step} computes {one.label} from position {part.start} on. {owner.title} is not over, "
-            f"and its first {positions} tokens are the same and in the cache: {_numbers(owner.table[: positions // size])} "
-            f"into the table, and begin at position {positions}"
+            f"and its first {positions} tokens are the same and in the cache: "
+            f"{_numbers(blocks, there)} at position {positions}"
         )
         run.found("prefix", text, one.number, f"start {positions}", f"start {part.start}")
         return
