@@ -269,6 +269,13 @@ def _lacks(run: View, node: str, answer: Sent, lost: Sequence[Operation], what: 
     sent_by = [sent for sent in run.between() if sent.src == first.node]
     partners = sorted({sent.dst for sent in sent_by})
     recent = {sent.dst for sent in sent_by if sent.sent > read_at(run.plan) - RECENT}
+    healed = max((cut.until for cut in run.cuts if cut.until < answer.sent), default=0.0)
+    after = max(confirmed, healed)
+    asked = [sent.sent for sent in run.between(after, answer.sent) if sent.src == node and sent.dst in knows]
+    asking = (
+        f" After {after:.2f} s, {node} itself sent {counted(len(asked), 'message')} to nodes that had it in the end, the last at "
+        f"{max(asked, default=0.0):.2f} s. Check whether a node that gets such a message sees what {node} lacks, and answers with it."
+    )
     if len(partners) == 1 and partners[0] in cut_off(run.plan):
         text += f" {first.node} sent messages only to {partners[0]}, which was cut off. Choose peers at random, so that news "
         text += "needs no node in particular."
@@ -284,25 +291,23 @@ def _lacks(run: View, node: str, answer: Sent, lost: Sequence[Operation], what: 
         latest = max(sent.arrived or 0.0 for sent in heard)
         text += f" {counted(len(heard), 'message')} that other nodes sent after {confirmed:.2f} s reached {node}, the last at {latest:.2f} s."
         own = max((sent.sent for sent in run.between(until=answer.sent) if sent.src == node), default=0.0)
-        healed = max((cut.until for cut in run.cuts if cut.until < answer.sent), default=0.0)
         quiet = 0 < own < healed
         if quiet:
             text += (
                 f" {node} itself sent its last message at {own:.2f} s, before the partition healed at {healed:.2f} s."
             )
-        after = max(confirmed, healed)
-        asked = [sent.sent for sent in run.between(after, answer.sent) if sent.src == node and sent.dst in knows]
         if first.node == node:
             text += f" It is {node}'s own add. Check that {node} stored it, and that no message took it away again."
         elif asked:
-            text += f" After {after:.2f} s, {node} itself sent {counted(len(asked), 'message')} to nodes that had it in the "
-            text += f"end, the last at {max(asked):.2f} s. Check whether a node that gets such a message sees what {node} lacks, and answers with it."
+            text += asking
         elif run.workload == "g-set":
             text += " Let a node that may have missed an add ask its peers, again and again, "
             text += "also when it has heard nothing new for a long time, " * quiet + "and let them answer."
         else:
             text += _of_one_name(run, first)
             text += f" Check whether this add was among what these messages brought, and whether {node} counted it."
+    elif asked:
+        text += asking
     return run.wrong("not_converged", text, shown=[answer], expected=f"{what} at {node}", got="not there")
 
 
