@@ -88,7 +88,7 @@ def _compare(
             "Every rank permutes only its own part of the data set. Permute the whole data set first, then deal it out."
         )
     elif not rule and job.shuffle:
-        rule = "Draw the order with torch.randperm and a torch.Generator whose seed is seed + epoch."
+        rule = f"Draw the order with torch.randperm({job.size}) and a torch.Generator whose seed is seed + epoch."
     elif not rule:
         rule = "Deal out the data set's own order: rank r gets places r, r + N, r + 2N, ..."
     said = (
@@ -310,6 +310,7 @@ def _drop_last(bench: RankBench) -> Outcome:
             f"Deal out the first {job.each * job.replicas} of the {job.size} samples round robin, in the same order as "
             "without drop_last, and drop the rest."
         )
+        rule = f"Expected is what the same rank hands out there without drop_last. {rule}" if job.shuffle else rule
         _compare(bench, case, lists, right, job.each * job.replicas, rule=rule)
     return bench.picture("drop_last")
 

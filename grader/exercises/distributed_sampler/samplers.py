@@ -133,7 +133,15 @@ def _per_rank_seed(job: Job, epoch: int) -> list[list[int]]:
 
 
 def _other_seed(seed: Callable[[Job, int], int]) -> Callable[[Job, int], list[list[int]]]:
-    return lambda job, epoch: replace(job, seed=seed(job, epoch)).lists()
+    return lambda job, epoch: (
+        replace(job, seed=seed(job, epoch)).lists() if seed(job, epoch) != job.seed + epoch else []
+    )
+
+
+def _padded_first(job: Job, epoch: int) -> list[list[int]]:
+    """A permutation of the padded data set; empty where there is no padding."""
+    order = [place % job.size for place in permutation(job.each * job.replicas, job.seed + epoch)]
+    return [order[rank :: job.replicas] for rank in range(job.replicas)] if job.padding > 0 else []
 
 
 _HABITS: tuple[tuple[Callable[[Job, int], list[list[int]]], str], ...] = (
@@ -150,6 +158,8 @@ _HABITS: tuple[tuple[Callable[[Job, int], list[list[int]]], str], ...] = (
     (lambda job, epoch: _blocks(job.order(epoch), job, job.each),
      "Every rank gets one contiguous block of the order, and the last block is shorter. Deal the padded order out "
      "round robin instead: rank r gets places r, r + N, r + 2N, ..."),
+    (_padded_first, "This is a permutation of the padded data set. Permute the data set alone, with torch.randperm("
+     "dataset_size). Then pad that order at its end."),
     (_per_rank_seed, "Each rank permutes with its own seed (seed + rank). Use one seed on all ranks: seed + epoch."),
     (lambda job, epoch: [list(permutation(job.size, job.seed + epoch))] * job.replicas,
      "Every rank gets the whole data set. Hand out only the rank's own places of the order."),
