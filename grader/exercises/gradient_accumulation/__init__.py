@@ -132,6 +132,8 @@ def _habit(wanted: Wanted, got: list[Array | None], steps: Any) -> str:
     for told, weights in right.MISTAKES:
         if _same(got, right.train(wanted.parameters, LR, wanted.batches, weights)[0]):
             return told
+    if _same(got, right.train(wanted.parameters, LR, wanted.batches, zeroed=False)[0]):
+        return "This is the result of gradients that are never set to zero. Set them to zero once in every step."
     if _same(got, right.train(wanted.parameters, LR, [wanted.batches[0]])[0]):
         return (
             "This is the result of rank 0's data alone. Run the last micro-batch outside model.no_sync(), and by a call "

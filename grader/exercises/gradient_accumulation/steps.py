@@ -17,6 +17,11 @@ def by_count(counts: Sequence[int]) -> list[float]:
     return [count / sum(counts) for count in counts]
 
 
+def _divided_by(number: int) -> Weights:
+    """The same weight for all, however many there are."""
+    return lambda counts: [1 / number] * len(counts)
+
+
 MISTAKES: tuple[tuple[str, Weights], ...] = (
     ("This is the result of adding up the micro-batches' mean losses. Weigh each loss by its share of the targets.",
      lambda counts: [1.0] * len(counts)),
@@ -26,6 +31,10 @@ MISTAKES: tuple[tuple[str, Weights], ...] = (
      lambda counts: [0.0] * (len(counts) - 1) + [counts[-1] / sum(counts)]),
     ("This is the result of the last micro-batch alone, with weight 1. Accumulate the gradients of all micro-batches.",
      lambda counts: [0.0] * (len(counts) - 1) + [1.0]),
+    ("This is the result of giving every micro-batch the weight of the first one. Weigh each loss by its own share of the "
+     "targets that count.", lambda counts: [counts[0] / sum(counts)] * len(counts)),
+    *((f"This is the result of adding up the micro-batches' mean losses and dividing by {number} in every step. Weigh each "
+       "loss by its share of the targets that count in this step.", _divided_by(number)) for number in range(2, 9)),
 )  # fmt: skip
 
 
@@ -68,13 +77,16 @@ def _loss(parameters: Sequence[Array], micro: Micro) -> tuple[float, list[Array]
 def train(
     parameters: Sequence[Array], lr: float, batches: Sequence[Sequence[Sequence[Micro]]],
     weights: Weights = by_count, counts: Callable[[Array], int] = counted,
+    zeroed: bool = True,
 ) -> tuple[list[Array], list[list[float]]]:  # fmt: skip
     """The parameters after all steps, and each rank's loss of each; `batches[rank][step]` are micro-batches. The
-    weights are made of what `counts` says of each micro-batch's targets."""
+    weights are made of what `counts` says of each micro-batch's targets. Unless `zeroed`, a step's gradients stay for the
+    next one."""
     now = [parameter.copy() for parameter in parameters]
     losses: list[list[float]] = [[] for _ in batches]
+    total = [np.zeros_like(parameter) for parameter in now]
     for step in range(len(batches[0])):
-        total = [np.zeros_like(parameter) for parameter in now]
+        total = [np.zeros_like(each) if zeroed else each for each in total]
         for rank, mine in enumerate(batches):
             parts = [_loss(now, micro) for micro in mine[step]]
             share = weights([counts(targets) for _, targets in mine[step]])
