@@ -56,6 +56,7 @@ class Read:
     key: str
     sent: float
     answer: Sent | None
+    asked: Asked
 
     @property
     def value(self) -> Any:
@@ -69,7 +70,7 @@ class History(Run):
         super().__init__(played)
         self.txns = [self._txn(one) for one in self.asked if one.ask.body["type"] == "begin"]
         self.reads = [
-            Read(one.ask.node, one.ask.body["key"], one.sent, one.reply)
+            Read(one.ask.node, one.ask.body["key"], one.sent, one.reply, one)
             for one in self.asked if one.ask.body["type"] == "read"
         ]  # fmt: skip
 

@@ -11,6 +11,7 @@ from typing import Any
 from grader.exercises.two_phase_commit import history
 from grader.exercises.two_phase_commit.history import COORDINATOR, DECIDED, OUTCOMES, PROMPT, History, Read, Txn
 from grader.nodes.runs import place, same
+from grader.says import counted, listed
 from grader.trace.story import Happened, Sent
 from grader.verdict import Diagnosis, Kind
 
@@ -122,6 +123,20 @@ class Judging(History):
             "timer again moves it. Use one timer for each transaction, or leave a timer alone that is already running."
         )
 
+    def _in_vain(self, txns: list[Txn], until: float) -> str:
+        """What a participant told the coordinator about one of these, after all faults, with no message in return."""
+        for txn in txns:
+            said = [one for one in self.between(self.whole_since, until) if _names(one.body, txn.name)]
+            for node in txn.writes:
+                asked = [one.sent for one in said if (one.src, one.dst) == (node, COORDINATOR)]
+                if len(asked) > 1 and not any((one.src, one.dst) == (COORDINATOR, node) for one in said):
+                    return (
+                        f" From {asked[0]:.2f} s on, {node} sent {COORDINATOR} {len(asked)} messages about {txn.label}, and "
+                        f"{COORDINATOR} sent {node} none about it. The coordinator must decide every transaction, after a "
+                        "restart too. It must answer a participant that asks for the outcome, even if that is an abort."
+                    )
+        return ""
+
     def _copy(self, txn: Txn) -> Sent | None:
         """A copy that the network made of a message to one of its participants."""
         copies = (one for one in self.story.sent if one.copy and one.fate == "delivered" and one.dst in txn.writes)
@@ -151,15 +166,16 @@ class Judging(History):
                         f"{copy.dst} has voted yes, a copy must not make it vote no. A transaction's own locks are no conflict"
                     )
             else:
-                last = before[-1]
-                told = last.outcome or "never answered"
+                last = [one for one in before if set(one.places()) & _not_in(one, before, txn)]
+                told = listed(f"{one.label} ({one.outcome or 'never answered'})" for one in last)
+                which = f"last {counted(len(last), 'transaction')}" if len(last) > 1 else "last transaction"
                 why = (
-                    f"The last transaction on its keys, {last.label} ({told}), began {txn.sent - last.sent:.1f} s before, "
-                    "and must have unlocked them"
+                    f"The {which} on its keys{f', {told},' if len(last) < LOAD else ''} began "
+                    f"{txn.sent - last[-1].sent:.1f} s before, and must have unlocked them"
                 )
             if self.whole_since and before:
                 why += f" by {max(self.whole_since, before[-1].sent) + 5:.1f} s, 5 s after the last fault"
-            load = self._meanwhile(before[-1], txn.sent) if before else ""
+            load = (self._meanwhile(before[-1], txn.sent) or self._in_vain(before, txn.sent)) if before else ""
             return self.broken(
                 "not_available" if self.whole_since or before else "wrong_result",
                 f"Transaction {txn.label}, begun at {txn.sent:.2f} s, {said} and must be committed. {why}.", *txn.told[:1],
@@ -233,11 +249,14 @@ class Judging(History):
         for read in self.reads:
             late = read.answer is None or (read.answer.arrived or 0.0) - read.sent > PROMPT
             if late and self.up(read.node, read.sent, read.sent + PROMPT):
+                what = "Answer with the last committed value, also while a transaction on this key is undecided."
+                strays = self.strays(read.asked)
+                if strays:
+                    what = f"It sent {read.asked.client} {strays[0].type} without in_reply_to. Answer with reply(request, body)."
                 return self.broken(
                     "not_available",
-                    f"{read.node} did not answer a read of {read.key!r}, sent at {read.sent:.2f} s, within {PROMPT:g} s. "
-                    "Answer with the last committed value, also while a transaction on this key is undecided.",
-                    expected="an answer within 2 s", got="none",
+                    f"{read.node} did not answer a read of {read.key!r}, sent at {read.sent:.2f} s, within {PROMPT:g} s. {what}",
+                    *strays[:1], expected="an answer within 2 s", got="none",
                 )  # fmt: skip
             if read.answer is None:
                 continue
@@ -363,6 +382,11 @@ class Judging(History):
                         "the same order. Keep a key locked from the yes vote until the outcome is applied.", read.answer, other.answer,
                     )  # fmt: skip
         return None
+
+
+def _not_in(one: Txn, others: list[Txn], txn: Txn) -> set[tuple[str, str]]:
+    """The places of `txn` that none of the others wrote after `one`."""
+    return set(txn.places()).difference(*(other.places() for other in others if other.sent > one.sent))
 
 
 def _before(one: Txn, other: Txn) -> bool:
