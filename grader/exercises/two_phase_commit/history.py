@@ -83,6 +83,48 @@ class History(Run):
 
         return Txn(body["txn"], body["writes"], asked.sent, number, tuple(self.replies(asked.client, about)))
 
+    def in_vain(self, txns: list[Txn], until: float) -> str:
+        """What a participant told the coordinator about one of these, after all faults, with no message in return."""
+        for txn in txns:
+            said = [one for one in self.between(self.whole_since, until) if mentions(one.body, txn.name)]
+            for node in txn.writes:
+                asked = [one.sent for one in said if (one.src, one.dst) == (node, COORDINATOR)]
+                if len(asked) > 1 and not any((one.src, one.dst) == (COORDINATOR, node) for one in said):
+                    return (
+                        f" From {asked[0]:.2f} s on, {node} sent {COORDINATOR} {len(asked)} messages about {txn.label}, and "
+                        f"{COORDINATOR} sent {node} none about it. The coordinator must decide every transaction, after a "
+                        "restart too. It must answer a participant that asks for the outcome, even if that is an abort."
+                    )
+        return ""
+
+    def told_of_the_abort(self, txns: list[Txn], until: float) -> str:
+        """Of one of these that was aborted: that messages about it reached all its participants, none of which crashed."""
+        crashed = {event.node for event in self.story.events if event.what == "crash"}
+        for txn in txns:
+            if txn.outcome != "aborted" or crashed & txn.writes.keys():
+                continue
+            since = txn.told[0].sent
+            told = [
+                one for node in txn.writes for one in self.reached(node, since, until)
+                if one.src == COORDINATOR and one.sent >= since and mentions(one.body, txn.name)
+            ]  # fmt: skip
+            if {one.dst for one in told} == txn.writes.keys():
+                return (
+                    f" From {since:.2f} s on, when {COORDINATOR} told the client of the abort, it also sent "
+                    f"{listed(dict.fromkeys(one.type for one in told))} about {txn.label} to {listed(txn.writes)}, and it arrived there. "
+                    "A participant that is told of an abort must unlock the keys, too."
+                )
+        return ""
+
+
+def mentions(body: Any, name: Any) -> bool:
+    """Whether a message's body holds this value anywhere, as it is or as its text."""
+    if isinstance(body, dict):
+        return any(mentions(part, name) or same(key, name) for key, part in body.items())
+    if isinstance(body, list):
+        return any(mentions(part, name) for part in body)
+    return same(body, name) or body == json.dumps(name) or body == str(name)
+
 
 DECIDE = (
     "a decision counts only once it is on disk. Write it before the first message that tells it, and tell it again after "

@@ -9,7 +9,16 @@ import json
 from typing import Any
 
 from grader.exercises.two_phase_commit import history
-from grader.exercises.two_phase_commit.history import COORDINATOR, DECIDED, OUTCOMES, PROMPT, History, Read, Txn
+from grader.exercises.two_phase_commit.history import (
+    COORDINATOR,
+    DECIDED,
+    OUTCOMES,
+    PROMPT,
+    History,
+    Read,
+    Txn,
+    mentions,
+)
 from grader.nodes.runs import place, same
 from grader.says import counted, listed
 from grader.trace.story import Happened, Sent
@@ -99,9 +108,8 @@ class Judging(History):
                 return self.broken(
                     "not_available",
                     f"begin {txn.label}, sent at {txn.sent:.2f} s, was not answered by {until:.2f} s. {COORDINATOR} never "
-                    f"crashed, and nothing failed after {self.whole_since:.2f} s. Decide within 5 s after that. A message "
-                    "may be lost, so ask again for a missing vote, or abort.", *txn.told[:1],
-                    advice=self._meanwhile(txn, until),
+                    f"crashed, and nothing failed after {self.whole_since:.2f} s. Decide within 5 s after that.", *txn.told[:1],
+                    advice=" A message may be lost, and a participant may crash, so ask again for a missing vote, or abort." + self._meanwhile(txn, until),
                 )  # fmt: skip
         return None
 
@@ -123,24 +131,10 @@ class Judging(History):
             "timer again moves it. Use one timer for each transaction, or leave a timer alone that is already running."
         )
 
-    def _in_vain(self, txns: list[Txn], until: float) -> str:
-        """What a participant told the coordinator about one of these, after all faults, with no message in return."""
-        for txn in txns:
-            said = [one for one in self.between(self.whole_since, until) if _names(one.body, txn.name)]
-            for node in txn.writes:
-                asked = [one.sent for one in said if (one.src, one.dst) == (node, COORDINATOR)]
-                if len(asked) > 1 and not any((one.src, one.dst) == (COORDINATOR, node) for one in said):
-                    return (
-                        f" From {asked[0]:.2f} s on, {node} sent {COORDINATOR} {len(asked)} messages about {txn.label}, and "
-                        f"{COORDINATOR} sent {node} none about it. The coordinator must decide every transaction, after a "
-                        "restart too. It must answer a participant that asks for the outcome, even if that is an abort."
-                    )
-        return ""
-
     def _copy(self, txn: Txn) -> Sent | None:
         """A copy that the network made of a message to one of its participants."""
         copies = (one for one in self.story.sent if one.copy and one.fate == "delivered" and one.dst in txn.writes)
-        return next((one for one in copies if _names(one.body, txn.name)), None)
+        return next((one for one in copies if mentions(one.body, txn.name)), None)
 
     # ---- votes
 
@@ -175,7 +169,8 @@ class Judging(History):
                 )
             if self.whole_since and before:
                 why += f" by {max(self.whole_since, before[-1].sent) + 5:.1f} s, 5 s after the last fault"
-            load = (self._meanwhile(before[-1], txn.sent) or self._in_vain(before, txn.sent)) if before else ""
+            load = self._meanwhile(before[-1], txn.sent) if before else ""
+            load = load or self.in_vain(before, txn.sent) or self.told_of_the_abort(before, txn.sent)
             return self.broken(
                 "not_available" if self.whole_since or before else "wrong_result",
                 f"Transaction {txn.label}, begun at {txn.sent:.2f} s, {said} and must be committed. {why}.", *txn.told[:1],
@@ -213,14 +208,14 @@ class Judging(History):
         if at is None or asked is None or not at < asked:
             return None
         wrote = any(e.what == "write" and (e.node, e.at) == (node, at) for e in self.story.events)
-        said = any((sent.src, sent.sent) == (node, at) and _names(sent.body, first.name) for sent in self.story.sent)
-        spoke = {s.src for s in self.story.sent if s.sent < asked and _names(s.body, first.name)}
+        said = any((sent.src, sent.sent) == (node, at) and mentions(sent.body, first.name) for sent in self.story.sent)
+        spoke = {s.src for s in self.story.sent if s.sent < asked and mentions(s.body, first.name)}
         silent = set(first.writes) - spoke
         return of_second[0] if wrote and said and silent else None
 
     def _heard(self, node: str, txn: Txn) -> list[Sent]:
         """The messages that name a transaction and reached the node, as they came."""
-        sent = [s for s in self.story.sent if s.dst == node and s.fate == "delivered" and _names(s.body, txn.name)]
+        sent = [s for s in self.story.sent if s.dst == node and s.fate == "delivered" and mentions(s.body, txn.name)]
         return sorted(sent, key=lambda s: s.arrived or 0.0)
 
     def one_of_two(self) -> Diagnosis | None:
@@ -392,12 +387,3 @@ def _not_in(one: Txn, others: list[Txn], txn: Txn) -> set[tuple[str, str]]:
 def _before(one: Txn, other: Txn) -> bool:
     """Whether one was over, for all to know, when the other began."""
     return one.answered is not None and one.answered < other.sent
-
-
-def _names(body: Any, name: Any) -> bool:
-    """Whether a message's body holds this value anywhere, as it is or as its text."""
-    if isinstance(body, dict):
-        return any(_names(part, name) or same(key, name) for key, part in body.items())
-    if isinstance(body, list):
-        return any(_names(part, name) for part in body)
-    return same(body, name) or body == json.dumps(name) or body == str(name)
