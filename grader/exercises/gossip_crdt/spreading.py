@@ -308,6 +308,11 @@ def _lacks(run: View, node: str, answer: Sent, lost: Sequence[Operation], what: 
             text += f" Check whether this add was among what these messages brought, and whether {node} counted it."
     elif asked:
         text += asking
+    elif healed and all(sent.sent < healed for sent in told):
+        text += (
+            f" From {healed:.2f} s on, when the partition had healed, no node sent a message to {node}. News that was lost must "
+            "be sent again later, or asked for."
+        )
     return run.wrong("not_converged", text, shown=[answer], expected=f"{what} at {node}", got="not there")
 
 
