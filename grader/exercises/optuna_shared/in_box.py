@@ -42,6 +42,7 @@ CPU_SECONDS = 25
 DEAD_SECONDS = 5  # so long ago the killed one's last heartbeat is made to be,
 NOTICE_SECONDS = 12.0  # and kept so for so long, while the others have nothing to do but to notice
 SLOW_SECONDS = 5.5  # so long a trial of a living process runs, at least
+DIRECTION = "SELECT d.direction FROM study_directions d JOIN studies s USING (study_id) WHERE s.study_name = ?"
 STATES = "SELECT t.number, t.state, t.trial_id FROM trials t JOIN studies s USING (study_id) WHERE s.study_name = ?"
 
 
@@ -441,10 +442,11 @@ def _plain(call: Asked) -> dict[str, Any]:
 
 
 def _found(path: Path) -> dict[str, Any]:
-    """Studies and trials in the database; why they cannot be read, where they cannot."""
+    """Studies, the study's direction and its trials in the database; why they cannot be read, where they cannot."""
     try:
         with _open(path) as database:
             studies = [name for (name,) in database.execute("SELECT study_name FROM studies ORDER BY study_id")]
+            direction = [word for (word,) in database.execute(DIRECTION, (STUDY,))]
             trials = {
                 trial: {"number": number, "state": state, "x": None, "size": None, "value": None}
                 for number, state, trial in database.execute(STATES + " ORDER BY t.trial_id", (STUDY,))
@@ -456,5 +458,5 @@ def _found(path: Path) -> dict[str, Any]:
                 if trial in trials:
                     trials[trial]["value"] = value
     except sqlite3.Error as error:
-        return {"studies": [], "trials": [], "unreadable": f"{error}"}
-    return {"studies": studies, "trials": list(trials.values()), "unreadable": ""}
+        return {"studies": [], "direction": [], "trials": [], "unreadable": f"{error}"}
+    return {"studies": studies, "direction": direction, "trials": list(trials.values()), "unreadable": ""}

@@ -132,9 +132,13 @@ def _left_open(bench: RankBench, case: Case, told: Told, why: str) -> None:
 
 
 def shared(bench: RankBench) -> Chart:
-    """All processes are in trials of one study at the same time."""
+    """All processes are in trials of one study, which is minimized, at the same time."""
     for case, searches in _studies(bench, "together"):
         told = searches[-1]
+        if told["direction"] != ["MINIMIZE"]:
+            got = _plain(", ".join(map(str, told["direction"]))) or "no direction"
+            message = f"{_sentence(case)}: the study in the database has the direction {got}. Create it with direction='minimize', which is the default."
+            raise _trouble(bench, told, "wrong_result", message, expected="MINIMIZE", got=got)
         tally.note("processes in trials at the same time", told["at_once"], told["ranks"], "processes",
                    where=case.label, at_least=True)  # fmt: skip
         if told["at_once"] < told["ranks"]:
