@@ -234,6 +234,15 @@ def _registers() -> Iterator[Script]:
     yield kept.merge("a", "c").value("a", "merge must copy the timestamp and the node together with the value.")
     node = register("abc", b=("b's", 5, "n3"), a=("a's", 4, "n1")).merge("a", "b").do("c", "set", "c's", 5, "n2")
     yield node.merge("a", "c").value("a", "merge must copy the node together with the value.")
+    never = "Timestamps may be negative and may have fractions. A first write is later than no write at all, whatever its timestamp."
+    yield register(a=("x", -3, "n1")).value("a", never)
+    yield register("ab", b=("x", -3, "n2")).merge("a", "b").value("a", never)
+    yield register(a=("x", -0.75, "n1"), a_=("y", -0.25, "n1")).value("a", "-0.25 is later than -0.75.")
+    null = "None is a value like any other. A register that was set to None counts as set: compare timestamps."
+    yield register(a=("x", 1, "n1"), a_=(None, 2, "n1")).value("a", null)
+    yield register(a=(None, 2, "n1"), a_=("x", 1, "n2")).value("a", null)
+    yield register("ab", a=("x", 1, "n1"), b=(None, 2, "n2")).merge("a", "b").value("a", null)
+    yield register("ab", a=(None, 2, "n1"), b=("x", 1, "n2")).merge("a", "b").value("a", null)
 
 
 def _sets() -> Iterator[Script]:
@@ -400,6 +409,9 @@ def _copies(kind: str) -> Iterator[Script]:
             both = _twice(kind).do("a", "set", "new", 5, "n2").by_json("a").do("a", "set", "old", late, "n1")
             yield both.value("a", f"{LOST} to_json must hold the {why}, too.")
         yield _twice(kind).by_json("a").do("a", "set", "x", 0, "n1").value("a")
+        null = _twice(kind).do("a", "set", None, 5, "n2").by_json("a").do("a", "set", "old", 3, "n1")
+        yield null.value("a", f"{LOST} A register that was set to None counts as set.")
+        yield _twice(kind).by_json("a").do("a", "set", "x", -1, "n1").value("a")
     if kind == "ORSet":
         both = _twice(kind).do("a", "add", 7, "n1").do("a", "add", "7", "n1").by_json("a")
         yield both.value("a", f"{LOST} An element that is a number must stay a number.")
