@@ -86,6 +86,27 @@ def _right(bench: RankBench, case: Case, job: Job, result: CallResult, calls: in
             raise bench.lost(case, "wrong_result", message, rank, *texts)
 
 
+def _unchanged(bench: RankBench, case: Case, job: Job, result: CallResult) -> None:
+    """Raise Lost where a call changed another name's result: all of them are used after the last call."""
+    for rank in range(case.ranks):
+        match checks.field(result, rank, "changed"):
+            case [[int(call), int(by), tensor], *_] if 0 <= call < by < len(job.calls):
+                now, was = _array(tensor), _results(bench, case, job, result, call)[rank]
+                other = "" if job.calls[by][0] == job.calls[call][0] else " of the other object"
+                differ = "it has another shape now"
+                if not isinstance(now, str) and now.shape == was.shape and (now != was).any():
+                    place = int(np.flatnonzero(now != was)[0])
+                    differ = (
+                        f"element {place} was {was.reshape(-1)[place]:.6g}, and is {now.reshape(-1)[place]:.6g} now"
+                    )
+                message = (
+                    f"With {case.label}: on rank {rank}, {_which(job, call)} returned the right mean, but "
+                    f"{_which(job, by)}{other} changed that tensor: {differ}. The optimizer reads the results of all names "
+                    "after the last call. Do not use a result's memory again for other names or in other objects."
+                )
+                raise bench.lost(case, "wrong_result", message, rank, "unchanged", "changed")
+
+
 def _right_together(bench: RankBench, case: Case, job: Job, result: CallResult) -> None:
     """Raise Lost where what all calls return together is not the gradients' mean: some was sent twice, or never."""
     results = [_results(bench, case, job, result, call) for call in range(len(job.calls))]
@@ -125,6 +146,7 @@ def _values(bench: RankBench, group: str) -> Iterator[tuple[Case, CallResult]]:
             _right_together(bench, case, job, result)
         else:
             _right(bench, case, job, result, len(job.calls))
+            _unchanged(bench, case, job, result)
         yield case, result
 
 

@@ -18,12 +18,23 @@ def _told(found: Any) -> Any:
 
 def reduce_all(make: Any, ratios: list[float], calls: list[list[Any]], one_tensor: bool) -> dict[str, Any]:
     """What each call returns, at once; a call is the number of an object, a name and a gradient. With `one_tensor` all
-    gradients of a name lie in the same tensor, one after the other."""
+    gradients of a name lie in the same tensor, one after the other. `changed` are results that another call than the next
+    for their name changed: the number of each, that of the first such call, and what it left."""
     objects = [make(ratio) for ratio in ratios]
-    if one_tensor:
-        tensors = {name: torch.empty_like(gradient) for _, name, gradient in calls}
-        return {"results": [_told(objects[which](name, tensors[name].copy_(new))) for which, name, new in calls]}
-    return {"results": [_told(objects[which](name, gradient)) for which, name, gradient in calls]}
+    tensors = {name: torch.empty_like(gradient) for _, name, gradient in calls} if one_tensor else {}
+    results: list[Any] = []
+    changed: list[list[Any]] = []
+    held: dict[tuple[int, str], tuple[int, Any]] = {}
+    for number, (which, name, gradient) in enumerate(calls):
+        held.pop((which, name), None)
+        found = objects[which](name, tensors[name].copy_(gradient) if one_tensor else gradient)
+        results.append(_told(found))
+        for key, (earlier, tensor) in list(held.items()):
+            if isinstance(results[earlier], torch.Tensor) and not torch.equal(tensor, results[earlier]):
+                changed.append([earlier, number, _told(tensor)])
+                del held[key]
+        held[which, name] = number, found
+    return {"results": results, "changed": changed}
 
 
 def train(
