@@ -66,6 +66,7 @@ def _shapes(draw: Draw) -> Iterator[Case]:
     yield case(draw, "shapes", 2, 128, 16, _huge, "large values")
     yield case(draw, "shapes", 2, 118, 16, _plain, "small values")
     yield case(draw, "shapes", 2, 266, 16, _huge_first, "large values before small ones")
+    yield case(draw, "shapes", 4, 60, 16, _huge_block, "one block of large values before small ones")
     yield case(draw, "shapes", 4, 10, 1000)
     yield case(draw, "shapes", 4, 40, 1)
     yield case(draw, "shapes", 3, 60, 8, layout=every_third, what="x[::3]")
@@ -146,6 +147,11 @@ def _huge(generator: np.random.Generator, rank: int, length: int, block: int) ->
 def _huge_first(generator: np.random.Generator, rank: int, length: int, block: int) -> Array:
     """Of each of two halves the first half is huge: both end with plain values, and so do shards."""
     return _plain(generator, rank, length, block) * np.where(np.arange(length) * 4 // length % 2, 1, 1e8)
+
+
+def _huge_block(generator: np.random.Generator, rank: int, length: int, block: int) -> Array:
+    """One block is huge. The tensor is shorter than a block a rank, and has several blocks all the same."""
+    return _plain(generator, rank, length, block) * np.where(np.arange(length) < block, 1e8, 1)
 
 
 def _unequal(generator: np.random.Generator, rank: int, length: int, block: int) -> Array:
