@@ -25,7 +25,7 @@ from grader.verdict import Diagnosis
 SEEN = 5.0  # seconds after a crash within which it must be listed
 TRUSTED = 2.0  # seconds after a start within which nobody may be blamed for silence
 KNOWN = 4.0  # seconds for which two nodes were up together, after which they have heard of each other
-LONG = 100.0  # seconds after which a node that is down is listed still
+LONG = 600.0  # seconds after which a node that is down is listed still
 SHOWN = 0.5  # seconds by which clocks have moved apart, from which on a diagnosis tells of that
 DRIFTED = 250.0  # seconds after which clocks that are 2 % apart are 5 s apart
 PROMPT = 2.15  # 2 s by a clock that is 1 % slow, and twice the way between client and node
