@@ -223,13 +223,16 @@ def _exact(run: Follow, frame: Frame, alive: list[Live]) -> None:
         )
         later = [other for other in alive[alive.index(one) + 1 :] if frame.of(other.number)
                  and not frame.before[other.number].decoding]  # fmt: skip
-        text += f"Its prompt still has {before.known - start} tokens to compute, so {wanted} of them fit into this step"
+        text += f"Its prompt still has {before.known - start} tokens to compute, so {wanted} of them {'fits' if wanted == 1 else 'fit'} into this step"
         if later and frame.tokens >= run.trace.budget:
             text += (
                 f", before those of {_names(later)}, submitted later. Give the budget to prompts in order of submission"
             )
         elif not part:
-            text += ". Let a waiting request join in the first step that has room, whatever else runs"
+            text += (
+                ". Let a waiting request join in the first step that has room, whatever else runs, and even if only a "
+                "part of its prompt fits"
+            )
         else:
             text += ". Cut a prompt where the budget ends, not before"
         run.found("fill", text, one.number, f"{wanted} tokens", f"{got}")
