@@ -38,6 +38,8 @@ def cases(draw: Draw) -> Iterator[Case]:
     yield _case("resume", "six steps", "resumed", data)
     yield _case("async", "training goes on", "behind", base, Strided.of(np.array((10,))), function="AsyncCheckpointer")
     yield _case("async", "two at once", "behind", base, Strided.of(np.array((10, 20))), function="AsyncCheckpointer")
+    three = Strided.of(np.array((10, 20, 30)))
+    yield _case("async", "two kept", "rotated_behind", base, three, 2, function="AsyncCheckpointer")
     yield _case("errors", "no folder", "failing", base, function="AsyncCheckpointer")
     yield _case("errors", "too large", "too_large", base, function="AsyncCheckpointer")
     yield _case("ranks", "two ranks", "shards", base, 2, 2, 4)

@@ -162,6 +162,11 @@ def damage(bench: RankBench, case: Case, told: Told) -> None:
 @checks.judged(_told, "rotation")
 def rotation(bench: RankBench, case: Case, told: Told) -> None:
     """The newest `keep` are there, newest first, and no more."""
+    _rotated(bench, case, told)
+
+
+def _rotated(bench: RankBench, case: Case, told: Told, who: str = "") -> None:
+    """Raise Lost where other checkpoints are kept than the newest `keep`. `who` saved them, if not save()."""
     steps = [int(step) for step in told["wanted"]]
     keep = len(told["found"])
     for back, found in enumerate(told["found"]):
@@ -175,14 +180,14 @@ def rotation(bench: RankBench, case: Case, told: Told) -> None:
                 todo = f" Keep the last {keep} in the order of saving, whatever their steps are."
             elif back and isinstance(found, dict):
                 todo = " Load the checkpoint before instead of a damaged one."
-            what = f"After saving steps {saved} in this order with keep={keep}{spoilt}, {wrong[1]}.{todo}"
+            what = f"After saving steps {saved} in this order with {who}keep={keep}{spoilt}, {wrong[1]}.{todo}"
             raise bench.lost(case, wrong[0], what, None, f"step {step}: the newest is the one saved last")
     tally.note("bytes on disk", told["size"], (keep + 0.9) * told["one"], "bytes", where=f"keep={keep}",
                reference=len(steps) * told["one"], of="keeping all")  # fmt: skip
     if told["size"] > (keep + 0.9) * told["one"]:
         times = told["size"] / told["one"]
         what = (
-            f"With keep={keep} the directory holds {times:.1f} times the bytes of one checkpoint after {len(steps)} "
+            f"With {who}keep={keep}, the directory holds {times:.1f} times the bytes of one checkpoint after {len(steps)} "
             f"saves. Delete all but the last {keep}."
         )
         raise bench.lost(case, "too_much_memory", what, None, f"{keep} checkpoints", f"{times:.1f}")
@@ -229,7 +234,11 @@ def resume(bench: RankBench, case: Case, told: Told) -> None:
 
 @checks.judged(_told, "async")
 def behind(bench: RankBench, case: Case, told: Told) -> None:
-    """The background writes, one checkpoint at a time, and what it writes is the state at the call of save()."""
+    """The background writes, one checkpoint at a time, and what it writes is the state at the call of save(); it keeps as
+    many as it is told to."""
+    if "size" in told:
+        _rotated(bench, case, told, "an AsyncCheckpointer and ")
+        return
     if told["by_main"] > told["bytes"] / 2:
         share = told["by_main"] / told["bytes"]
         message = (
@@ -365,6 +374,7 @@ def published(bench: RankBench, case: Case, told: Told) -> None:
             who = cut["returned"][0]
             message = (
                 f"wait() returned on rank {who}, although rank {cut['rank']} was killed while it saved and all ranks "
-                f"load step {OLD}. Step {NEW} was never published. Return from wait() only when it is."
+                f"load step {OLD}. Step {NEW} was never published. Return from wait() only when it is. If the background "
+                "raised an exception of any type, raise it in wait()."
             )
             raise bench.lost(case, "not_atomic", message, who, "wait() returns when all ranks' shards are published")

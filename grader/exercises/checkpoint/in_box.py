@@ -15,6 +15,7 @@ import threading
 import time
 from collections.abc import Callable
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ import torch.distributed as dist
 from grader.ranks.lives import Life, Lives, damage
 from grader.ranks.lives import disk as disks
 from grader.ranks.lives.calls import WRITES, evenly
+from grader.ranks.lives.watch import Step, Strike
 from grader.sandbox.names import Name
 
 OLDER, OLD, NEW = 10, 20, 30  # the steps of three checkpoints
@@ -196,6 +198,36 @@ def rotated(lives: Lives, base: torch.Tensor, steps: torch.Tensor, keep: int) ->
             now = now | {name: content[: len(content) // 2]}
         found.append(_loaded(lives, now)[0])
     return {"found": found, "size": size, "one": one, "wanted": {str(step): text for step, text in states.items()}}
+
+
+def _save_one_behind(functions: dict[str, Any], folder: Path, base: torch.Tensor, step: int, keep: int) -> None:
+    checkpointer = functions["AsyncCheckpointer"](Name(folder), keep)
+    checkpointer.save(step, state(base, step))
+    checkpointer.wait()
+
+
+def rotated_behind(lives: Lives, base: torch.Tensor, steps: torch.Tensor, keep: int) -> dict[str, Any]:
+    """Save one step after another in the background, and look at what is kept: the newest, and the one before it
+    where that is damaged, back to the oldest of `keep`."""
+    folder = _new()
+    there: list[disks.Files] = [{}]
+    for step in steps.tolist():
+        _ = lives.run(_save_one_behind, folder, base, step, keep, rooms=[folder.parent]).values
+        there.append(disks.read(folder))
+    _remove(folder)
+    one, size = (sum(len(c) for c in files.values() if isinstance(c, bytes)) for files in (there[1], there[-1]))
+    now = dict(there[-1])
+    found = [_loaded(lives, now)[0]]
+    for before, after in list(pairwise(there))[:-keep:-1]:
+        for name, content in list(damage.brought(before, after).items())[:1]:
+            now[name] = content[: len(content) // 2]
+        found.append(_loaded(lives, now)[0])
+    return {
+        "found": found,
+        "size": size,
+        "one": one,
+        "wanted": {str(s): described(state(base, s)) for s in steps.tolist()},
+    }
 
 
 def _with_a_ruin(
@@ -481,8 +513,26 @@ def _save_behind(functions: dict[str, Any], folder: Path, base: torch.Tensor) ->
     return "waited"
 
 
+def _ended_alone(lives: Lives, base: torch.Tensor, folder: Path, rank: int, number: int) -> tuple[bool, Life]:
+    """Two ranks save in the background, and only this one is killed, before this operation of its: the other goes on, and
+    its collectives fail. Whether it was killed, and the life."""
+    seen = [0, 0]
+
+    def strike(step: Step) -> Strike:
+        seen[step.rank] += 1
+        return "rank" if step.rank == rank and seen[rank] == number + 1 else False
+
+    life = lives.run(
+        _save_behind, folder, base, ranks=2, folder=folder, rooms=[folder.parent], strike=strike, patience=10.0
+    )
+    return seen[rank] > number, life
+
+
 def behind_shards(lives: Lives, base: torch.Tensor) -> dict[str, Any]:
-    """Two ranks save in the background; one never comes to write all of its second shard or the marker: who waits?"""
+    """Two ranks save in the background; one never comes to write all of its second shard or the marker: who waits?
+
+    Rank 1 dies alone, and with rank 0 everybody.
+    """
     folder = _new()
     life = lives.run(_save_behind, folder, base, ranks=2, folder=folder, rooms=[folder.parent])
     _ = life.values
@@ -493,8 +543,14 @@ def behind_shards(lives: Lives, base: torch.Tensor) -> dict[str, Any]:
         for each in evenly(number - number // 2, most):
             again = _new()
             at = rank, number // 2 + each
-            cut = lives.run(_save_behind, again, base, ranks=2, folder=again, rooms=[again.parent], kill=at)
+            if rank:
+                killed, cut = _ended_alone(lives, base, again, *at)
+                if not killed:
+                    continue
+            else:
+                cut = lives.run(_save_behind, again, base, ranks=2, folder=again, rooms=[again.parent], kill=at)
+                killed = cut.killed
             after = _loaded(lives, disks.read(again), 2)
-            cuts.append({"rank": rank, "killed": cut.killed, "returned": cut.returned, "after": after})
+            cuts.append({"rank": rank, "killed": killed, "returned": cut.returned, "after": after})
             _remove(again)
     return {"found": found, "wanted": [wanted(base, rank) for rank in range(2)], "cuts": cuts}
