@@ -16,7 +16,7 @@ from grader.worlds.cases import Case
 
 SEARCH = {
     "ranks": 2, "total": 2, "at_once": 2, "problem": "", "unnoticed": False,
-    "unreadable": "", "end": 1.0, "studies": ["search"],
+    "unreadable": "", "end": 1.0, "studies": ["search"], "direction": ["MINIMIZE"],
     "ended": [{"event": "returned"}, {"event": "returned"}],
     "asked": [
         {"rank": n, "number": n, "x": 0.5 + n, "size": 3, "begin": 0.1, "end": 0.5, "became": "done", "value": 7.0 + n}
@@ -62,6 +62,7 @@ def kill(told: dict[str, Any]) -> None:
         ("exact", lambda t: t["trials"].pop(), "lost_or_duplicated", "1 trial is complete instead of 2"),
         ("exact", lambda t: t.update(total=1), "lost_or_duplicated", "2 trials are complete, but trials_total is 1"),
         ("shared", lambda t: t.update(at_once=1), "too_slow", "never more than 1 of 2"),
+        ("shared", lambda t: t.update(direction=["MAXIMIZE"]), "wrong_result", "the direction MAXIMIZE"),
         ("shared", lambda t: t.update(trials=[]), "wrong_result", "no trials in the study"),
         (
             "shared",
