@@ -22,15 +22,14 @@ from grader.worlds.nodes import Nodes
 
 def _disturbed(bench: NodeBench) -> Iterator[Plan]:
     rng = bench.rng("half done")
-    sizes = [(plans.interrupted, size) for size in (3, 5) * 5] + [(plans.seen_once, size) for size in (3, 5, 3)]
-    sizes += [(plans.seen_by_two, 5)] * 2
-    odd = len(sizes)  # from here on what is written is false in Python
-    sizes += [(plans.seen_once, size) for size in (3, 5, 3)]
-    names = (("half done", 10), ("seen once", 3), ("seen by two", 2), ("seen once, false", 3))
-    seeds = [seed for name, count in names for seed in bench.seeds(name, count)]
+    cuts = [(plans.interrupted, size, False) for size in (3, 5) * 5]
+    cuts += [(plans.seen_once, size, False) for size in (3, 5, 3)] + [(plans.seen_by_two, 5, False)] * 2
+    cuts += [(plans.seen_once, size, True) for size in (3, 5, 3)]  # what is written is false in Python
+    counts = (("half done", 10), ("seen once", 3), ("seen by two", 2), ("seen once, false", 3))
+    seeds = [seed for name, count in counts for seed in bench.seeds(name, count)]
     drawn = []
-    for place, ((cut, size), seed) in enumerate(zip(sizes, seeds, strict=True)):
-        pilot, state = plans.half_done(rng, size, seed, place >= odd), rng.getstate()
+    for (cut, size, false), seed in zip(cuts, seeds, strict=True):
+        pilot, state = plans.half_done(rng, size, seed, false), rng.getstate()
         cut(rng, pilot, ())  # draws as much whatever was sent: so all pilots are there before the first is played
         drawn.append((cut, pilot, state))
     played = bench.together([partial(bench.play, pilot) for _, pilot, _ in drawn])

@@ -104,14 +104,14 @@ def at_random(rng: random.Random, size: int, seed: int, halves: bool = False) ->
     )  # fmt: skip
 
 
-def half_done(rng: random.Random, size: int, seed: int, odd: bool = False) -> Plan:
-    """A write that nothing disturbs yet: see `interrupted`. With `odd` what is written is false in Python."""
+def half_done(rng: random.Random, size: int, seed: int, false: bool = False) -> Plan:
+    """A write that nothing disturbs yet: see `interrupted`. With `false` what is written is false in Python."""
     nodes, values = names(size), Values(rng)
     groups = split(rng, nodes, (size // 2, size - size // 2))
     at = START + 2.2
     asks: dict[str, tuple[Ask, ...]] = {"c1": (Ask(nodes[0], values.write("x"), at=START),)}
     written = values.write("x")
-    if odd:
+    if false:
         written["value"] = rng.choice([value for value in ODD if not value])
     asks["c2"] = (Ask(rng.choice(groups[0]), written, at=at),)
     asks["c3"] = tuple(Ask(rng.choice(groups[1]), read("x"), at=at + 0.3) for _ in range(3))

@@ -545,8 +545,6 @@ def behind_shards(lives: Lives, base: torch.Tensor) -> dict[str, Any]:
             at = rank, number // 2 + each
             if rank:
                 killed, cut = _ended_alone(lives, base, again, *at)
-                if not killed:
-                    continue
             else:
                 cut = lives.run(_save_behind, again, base, ranks=2, folder=again, rooms=[again.parent], kill=at)
                 killed = cut.killed
