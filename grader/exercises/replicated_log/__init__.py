@@ -264,6 +264,7 @@ ONCE = (
     *_both(once.answers_lost, "nothing reaches the asked node for a while", (3,), TWICE),
     Act(partial(once.spreader_dies, reached=1), "the node that leads crashes when it has told one other", (3,), TWICE),
     Act(partial(once.spreader_dies, reached=2), "the node that leads crashes when it has told two others", (3,), TWICE),
+    Act(leading.leads_again, "the node that leads restarts, and leads again", (3, 3, 3), TWICE),
     *(
         Act(partial(once.late_after_all, at_hub=at_hub, seconds=seconds), f"a message is under way for {seconds:g} s", (3,), TWICE)
         for at_hub, seconds in ((True, 2.4), (False, 2.4), (False, 4.6))

@@ -4,7 +4,7 @@ earlier leader says late, or once more, must take nothing away.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from functools import partial
 
 from grader.exercises.common.scenes import ARRIVED, Script, carries, has_answer, ok
@@ -51,7 +51,7 @@ def old_and_long(scene: Logs) -> Script:
     for _ in range(8):
         scene.send(old)
     yield from scene.pause(TAKEN_OVER)
-    scene.dropped["mute"] = lambda sent: sent.dst == old and _speaks_first(scene, there, sent)
+    scene.dropped["mute"] = lambda sent: sent.dst == old and scene.speaks_first(there, sent)
     scene.slowed["answers"] = lambda sent: sent.dst == old  # it hears first what it has itself
     asked = [scene.send(name) for name in there]
     off = scene.crash_with_answer(*asked)
@@ -211,7 +211,7 @@ def earlier_acknowledgements(scene: Logs) -> Script:
     has, lacks = (name for name in there if name != hub)
     yield from scene.pause(0.4)
     scene.cut((follower,), (hub,), (first, has, lacks))
-    scene.dropped["mute"] = partial(_speaks_first, scene, (has, lacks))
+    scene.dropped["mute"] = partial(scene.speaks_first, (has, lacks))
     asked = scene.send(first)
     yield partial(ok, asked), 4.8
     if not ok(asked):
@@ -257,7 +257,7 @@ def earlier_term(scene: Logs) -> Script:
         if ok(asked):
             yield from scene.pause(ARRIVED)
             scene.sim.heal()
-            scene.dropped["mute"] = partial(_speaks_first, scene, (one, *two))
+            scene.dropped["mute"] = partial(scene.speaks_first, (one, *two))
             scene.dropped["second"] = lambda sent: (
                 sent.src != other and any(carries(sent, each) for each in seconds.values())
             )
@@ -270,9 +270,22 @@ def earlier_term(scene: Logs) -> Script:
     yield from scene.ended()
 
 
-def _speaks_first(scene: Logs, nodes: Sequence[str], sent: Sent) -> bool:
-    """Whether one of these nodes sends another node something without having been spoken to."""
-    return sent.src in nodes and sent.dst in scene.names and not scene.answering(sent)
+def leads_again(scene: Logs) -> Script:
+    """A node forwards a request. The node that spreads it crashes right after it has told another one, and restarts at once.
+    The others speak only when they are spoken to until it leads again. Then the request is handed in once more."""
+    hub, (asked, *_) = yield from scene.led()
+    leading, message = scene.spreading(hub), scene.fresh()
+    off = scene.crash_after_sending(hub, scene.holding(message))
+    scene.send(asked, message)
+    yield partial(scene.is_down, hub), 1.0
+    off()
+    scene.dropped["mute"] = partial(scene.speaks_first, scene.others(hub))
+    scene.sim.restart(hub)
+    yield from scene.pause(2 * FEW)
+    yield (lambda: hub in _lead(scene, scene.names, leading, FEW)), LONG
+    scene.dropped.clear()
+    yield from scene.pause(1.0)
+    yield from scene.ended()
 
 
 def _has_taken_over(scene: Logs, seconds: Mapping[str, str], leading: set[Shape], already: set[str]) -> str | None:

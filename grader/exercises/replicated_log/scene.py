@@ -5,7 +5,7 @@ consumers do. Nothing is known of how nodes agree: who spreads a message is seen
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from grader.exercises.common.scenes import ARRIVED, SLOW, Rule, Script, Staged, carries, has_answer, ok
@@ -209,6 +209,10 @@ class Logs(Staged):
             if sent.arrived == now and sent.src == src and sent.dst == dst:
                 return True
         return False
+
+    def speaks_first(self, nodes: Sequence[str], message: Sent) -> bool:
+        """Whether one of these nodes sends another node something without having been spoken to."""
+        return message.src in nodes and message.dst in self.names and not self.answering(message)
 
     def holding(self, message: str, *dst: str) -> Rule:
         """Messages between nodes that hold this; with `dst`, to these nodes only."""
