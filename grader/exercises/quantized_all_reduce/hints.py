@@ -34,7 +34,12 @@ def why(job: Job, rank: int, got: Array, wrong: Array, contiguous: bool = True) 
         return f"From element {wrong.min()} on, the tensor still has its own values.{_rest(job)}"
     if not values.any():
         return _lost(job, got, wrong)
-    if found := _scaled(job, got) or _summed(job, got, wrong) or _without_abs(job, got, wrong):
+    if found := (
+        _scaled(job, got)
+        or _summed(job, got, wrong)
+        or _without_abs(job, got, wrong)
+        or _by_other_scales(job, got, wrong)
+    ):
         return found
     if UNEQUAL[1] - 1 <= min(np.abs(values)) and max(np.abs(values)) <= UNEQUAL[1] + 100 and _is_unequal(job, place):
         return (
@@ -127,6 +132,25 @@ def _without_abs(job: Job, got: Array, wrong: Array) -> str:
         f"The wrong elements are what scales from the largest value of each block give. {ABSOLUTE}"
         if same.all()
         else ""
+    )
+
+
+def _by_other_scales(job: Job, got: Array, wrong: Array) -> str:
+    """Whether the block of the first wrong element is a sum in which some ranks' values count more or less than once."""
+    since = int(wrong[0]) // job.block * job.block
+    here = slice(since, min(since + job.block, len(got)))
+    values = np.array([each[here] for each in job.inputs])
+    if values.shape[1] < 2 * max(len(values), FEW) or len(values) == 1:
+        return ""
+    factors = np.linalg.lstsq(values.T, got[here], rcond=None)[0]
+    off, left = got[here] - job.total[here], got[here] - factors @ values
+    others = [rank for rank, factor in enumerate(factors) if abs(factor - 1) > 0.15]
+    if not others or factors.min() < 0.3 or np.linalg.norm(left) > 0.2 * np.linalg.norm(off):
+        return ""
+    rank = max(others, key=lambda each: abs(factors[each] - 1))
+    return (
+        f"Elements {since} to {here.stop - 1} are about a sum in which rank {rank}'s values are multiplied by "
+        f"{factors[rank]:.3g}. Multiply a rank's codes by the scale that the same rank divided the same block by."
     )
 
 
