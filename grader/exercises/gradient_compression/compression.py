@@ -207,7 +207,7 @@ class Problem:
 
 
 WEIGHT, BIAS = "layers.0.weight", "layers.0.bias"
-LARGE = 98304  # more than int16 can count
+LARGE = 98304, 50000  # more than two bytes can count, and more than those of int16
 Layout = Callable[[Array], Strided]
 Plan = Sequence[tuple[int, str, tuple[int, ...]]]  # of each call: the object, the name, the shape
 
@@ -234,8 +234,9 @@ def cases(draw: Draw) -> Iterator[Case]:
     yield from _shapes(draw)
     plan = [(0, name, (size,)) for name, size in ((WEIGHT, 48), (BIAS, 20)) * 3]
     yield _case(draw, "real", "2 real processes, names in turn", 2, (0.1,), plan, engine="gloo")
-    label = f"2 real processes, {LARGE} elements, k = {LARGE // 128}"
-    yield _case(draw, "real", label, 2, (1 / 128,), [(0, WEIGHT, (LARGE,))] * 2, engine="gloo", values=_any)
+    label = f"2 real processes, {LARGE[0]} elements, then {LARGE[1]} of another name, ratio 1/128"
+    plan = [(0, name, (size,)) for name, size in zip((WEIGHT, BIAS), LARGE, strict=True)]
+    yield _case(draw, "real", label, 2, (1 / 128,), plan, engine="gloo", values=_any)
 
 
 def _feedback(draw: Draw) -> Iterator[Case]:
