@@ -53,7 +53,7 @@ def values(bench: RankBench, group: str, same: Same = proportional) -> Iterator[
                 one, other = plain.apart(float(got[worst]), float(right[worst]))
                 what = (
                     f"With {case.label}: a gradient of rank {rank}'s stage is {one} instead of the whole model's "
-                    f"{other}. {_too_early(result.trace) or _unweighed(case, result, rank) or _why(given, got, rank, behind)}"
+                    f"{other}. {_untold(result.trace, rank) or _too_early(result.trace) or _unweighed(case, result, rank) or _why(given, got, rank, behind)}"
                 )
                 raise bench.lost(case, "wrong_result", what, rank, other, one)
             behind = got
@@ -74,6 +74,16 @@ def _gradient(bench: RankBench, case: Case, result: CallResult, rank: int) -> Ar
             raise bench.lost(case, "wrong_result", message, rank, "a gradient", plain.in_words(value))
         rows.append(value.view().astype(np.float64).reshape(-1))
     return np.concatenate(rows)
+
+
+def _untold(trace: Trace, rank: int) -> str:
+    """That a stage behind the first never received anything; "" where it did."""
+    if rank == 0 or any(op.receives or op.collective for op in trace.operations(rank)):
+        return ""
+    return (
+        f"Rank {rank} received no message. Send each activation from rank {rank - 1} to rank {rank}, and the gradient of "
+        "each activation back."
+    )
 
 
 def _too_early(trace: Trace) -> str:
@@ -129,8 +139,9 @@ def _why(given: Given, got: Array, rank: int, behind: Array | None) -> str:
             "which micro-batch this belongs to. Check also that nothing overwrites that micro-batch's input in the "
             "meantime."
         )
+    taken = "activations that it receives" if rank else "inputs that it is given"
     return (
-        "This is the last stage. Check the activations that it receives, and its targets. Check also that nothing "
+        f"This is the last stage. Check the {taken}, and its targets. Check also that nothing "
         "overwrites an activation while a backward pass still needs it."
     )
 

@@ -177,9 +177,12 @@ def live(bench: RankBench, case: Case, result: CallResult) -> None:
         if worst <= allowed:
             continue
         when = alive.index(worst)
+        many = f"{waiting[when] + kept[when]:g}"
+        held = f"{many} outputs of stage()"
         if passes.count("F") != plan.micro_batches:
-            calls = passes.count("F")
-            why = f"stage() is called {calls} times for {plan.micro_batches} micro-batches. Call it once for each."
+            held = f"the outputs of {many} micro-batches"  # of one call or of several
+            calls = says.counted(passes.count("F"), "time")
+            why = f"stage() is called {calls} for {plan.micro_batches} micro-batches. Call it once for each."
         elif kept[when] > 1:
             why = (
                 f"{kept[when]:g} of these outputs have gone backward already, but something still refers to them, "
@@ -199,9 +202,8 @@ def live(bench: RankBench, case: Case, result: CallResult) -> None:
                 f"1 = {allowed - 1} forward passes, then make one forward and one backward pass in turn."
             )
         one = " and one that has gone backward" if kept[when] else ""
-        many = f"{waiting[when] + kept[when]:g}"
         what = (
-            f"With {case.label}: rank {rank} has {many} outputs of stage() alive at forward pass {when + 1}. "
+            f"With {case.label}: rank {rank} has {held} alive at forward pass {when + 1}. "
             f"At most p - stage = {allowed}{one} are allowed. {why}"
         )
         raise bench.lost(case, "too_much_memory", what, rank, f"at most {allowed}{one}", many)
