@@ -89,7 +89,13 @@ def stale(bench: RankBench, case: Case, result: CallResult, found: History) -> N
     if oldest is None or ages[oldest] <= allowed:
         return
     many = sum(age > allowed for age in ages.values())
-    rank = found.owner[oldest]
+    rank, share = found.owner[oldest], float(found.final[oldest])
+    if abs(share) > NEAR and abs(share - 1) > NEAR:  # what is one update is not known, and an age counts updates
+        message = (
+            f"Not judged, because the updates are wrong. With {case.label}: {found.name(oldest)} counts {share:.3g} times "
+            f"in the final parameters instead of once. {found.update(given.plan)}"
+        )
+        raise bench.lost(case, "wrong_result", message, rank, "1", f"{share:.3g}")
     sent = [op for op in result.trace.operations(rank) if op.kind == SEND and op.size >= 4 * given.start.size]
     why = "Just before you apply a gradient, compare the current version with the version that the gradient was computed on."
     if len(sent) > len(found.of(rank)):

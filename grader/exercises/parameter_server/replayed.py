@@ -104,6 +104,17 @@ class History:
         """The gradients that the server has in the end."""
         return [number for number in range(len(self.owner)) if abs(self.final[number]) > NEAR]
 
+    def update(self, plan: Plan) -> str:
+        """What an update is, to be said where gradients count too much or too little."""
+        n, within = len(plan.workers), np.abs(np.vstack([self.seen, self.final])) > NEAR
+        rounds = plan.max_staleness > 0 and n > 1 and not (within.sum(1) % n).any()
+        if rounds and np.all(np.abs(self.final[within[-1]] - 1 / n) < NEAR):
+            return (
+                f"The server applied the mean of each round, although max_staleness is {plan.max_staleness}. Work in "
+                "rounds only if max_staleness is 0. Otherwise make one update for each gradient."
+            )
+        return "An update is parameters -= lr * gradient."
+
     def ages(self) -> dict[int, int]:
         """The age at which each gradient was applied: how many were applied between its parameters and itself.
 
@@ -161,7 +172,13 @@ def _calls(bench: RankBench, group: str) -> Iterator[tuple[Case, CallResult, Arr
             yield case, result, values, {rank: _noted(given, result, rank) for rank in given.plan.workers}
     except Lost as lost:
         asked = "As you asked, "
-        if not lost.diagnosis.message.startswith(asked) or lost.picture is None:
+        if lost.picture is None:
+            raise
+        if stranger := _stranger(lost, lost.picture.case.expected.plan, lost.picture.run.trace):
+            told, _, _ = lost.diagnosis.message.partition(" Every send needs a receive.")
+            message = f"With {lost.picture.case.label}: {told} {stranger}"
+            raise Lost(replace(lost.diagnosis, message=message), lost.picture) from None
+        if not lost.diagnosis.message.startswith(asked):
             raise
         told = f"With {lost.picture.case.label}: {lost.diagnosis.message.removeprefix(asked)}"
         trace, line = lost.picture.run.trace, lost.diagnosis.line
@@ -169,6 +186,17 @@ def _calls(bench: RankBench, group: str) -> Iterator[tuple[Case, CallResult, Arr
         if "Rank 0 waits" in told:  # the others wait because of it
             line = trace.operations(0)[-1].wait_line or line
         raise Lost(replace(lost.diagnosis, message=f"{told} {advice}", line=line), lost.picture) from None
+
+
+def _stranger(lost: Lost, plan: Plan, trace: Trace) -> str:
+    """What to say where the server waits for a rank that is no worker; "" where it waits for none."""
+    peer = next((op.peer for op in trace.operations(0)[-1:] if not op.collective), 0)
+    if lost.diagnosis.kind != "left_early" or lost.diagnosis.rank != peer or peer in (0, *plan.workers):
+        return ""
+    return (
+        f"Rank {peer} is not a worker: `workers` is {list(plan.workers)} here. Send to these ranks only, and receive from "
+        "these only."
+    )
 
 
 def _of_a_death(plan: Plan, told: str, trace: Trace) -> str:
@@ -290,7 +318,7 @@ def _not_once(bench: RankBench, case: Case, found: History) -> Lost:
     even = float(np.median(shares[used])) if used.any() else 0.0
     if found.final_rest < NEAR and used.all() and np.all(np.abs(shares - even) < NEAR) and abs(even - 1) > NEAR:
         against = " The sign is wrong." if even < 0 else ""
-        message = f"{label} every gradient counts {even:.3g} times in the final parameters instead of once.{against} An update is parameters -= lr * gradient."
+        message = f"{label} every gradient counts {even:.3g} times in the final parameters instead of once.{against} {found.update(given.plan)}"
         return bench.lost(case, "wrong_result", message, 0, "1", f"{even:.3g}")
     lost = next((n for n in range(len(shares)) if not used[n] and len(found.of(found.owner[n])) == steps), None)
     if lost is not None:
