@@ -189,7 +189,7 @@ def _raise_too_slow(bench: RankBench, answers: list[Answer]) -> None:
         return
     answer, (best, seconds) = wrong[0], wrong[0].job.best()
     mine, other = answer.job.seconds(answer.plans), answer.job.seconds(Plans.one(best))
-    texts, why = (f"{SLOWER * seconds:.4g} s", f"{answer.seconds:.4g} s"), _why(bench, wrong)
+    texts, why = (f"{SLOWER * seconds:.4g} s", f"{answer.seconds:.4g} s"), _why(bench, wrong) or _count(answer)
     if why and not why.endswith((COMPARE, TRIES)):  # the cause is known: no numbers that may lead away from it
         said = f"your plan takes {answer.seconds:.4g} s a step, and the best plan takes {seconds:.4g} s. At most {SLOWER - 1:.0%} more is allowed. {why}"
         plans = f", which returned `{_text(answer.plan)}`, instead of `{_text(best)}`"
@@ -239,6 +239,21 @@ def _why(bench: RankBench, wrong: list[Answer]) -> str:
 
 def _explains(mistake: str, answers: list[Answer]) -> bool:
     return all(answer.job.explained(answer.plan, mistake) for answer in answers)
+
+
+def _count(answer: Answer) -> str:
+    """That a plan splits the devices as the best one does, and is the fastest of those with no more micro-batches than
+    it has, or with no fewer; in two sentences."""
+    plan, (best, _) = answer.plan, answer.job.best()
+    plans = costs.legal(answer.job.model, answer.job.cluster)
+    kept = (plans.dp == best.dp) & (plans.tp == best.tp) & (plans.pp == best.pp)
+    fewer = plan.micro_batches < best.micro_batches
+    kept &= plans.micro_batches <= plan.micro_batches if fewer else plans.micro_batches >= plan.micro_batches
+    split = (plan.dp, plan.tp, plan.pp) == (best.dp, best.tp, best.pp) and plan.micro_batches != best.micro_batches
+    if not split or answer.seconds > answer.job.times(plans)[kept].min() * (1 + ROUNDING):
+        return ""
+    count = f"at {'most' if fewer else 'least'} {says.counted(plan.micro_batches, 'micro-batch', 'micro-batches')}"
+    return f"This is the fastest plan with dp={plan.dp}, tp={plan.tp}, pp={plan.pp} and {count}. {TRIES}"
 
 
 def _size_for_number(answer: Answer) -> bool:
