@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -141,10 +141,10 @@ def _mix_habit(gossip: Gossip, number: int, before: Array, got: Array, rank: int
     if len(bad) < len(gossip.shapes):
         these = f"tensor {bad[0]} is" if len(bad) == 1 else f"tensors {says.listed(bad)} are"
         return f"Only {these} wrong on any rank. Mix every tensor of the list."
-    return f"Rank {rank} must have {_row_told(gossip, number, rank)}, with the values from before the mix.{_row_found(before, got, rank)}"
+    return f"Rank {rank} must have {_row_told(gossip, number, rank)}, with the values from before the mix.{_row_found(before, got, rank, gossip.told[rank][number][1])}"
 
 
-def _row_found(before: Array, got: Array, rank: int) -> str:
+def _row_found(before: Array, got: Array, rank: int, given: Sequence[float]) -> str:
     """The formula that a rank came to, where the values show one."""
     ranks, elements = before.shape
     if elements <= ranks or not np.isfinite([*before, *got]).all():
@@ -157,7 +157,15 @@ def _row_found(before: Array, got: Array, rank: int) -> str:
     ]
     if independent < ranks or not near(weights @ before, got[rank]) or len(parts) > 5:
         return ""
-    return f" It has {' + '.join([f'{weights[rank]:.3g} x its own', *parts])}."
+    found = f" It has {' + '.join([f'{weights[rank]:.3g} x its own', *parts])}."
+    each = [1 - weight for weight in given if weight]
+    if abs(weights[rank] - math.prod(each)) > 1e-3 or abs(math.prod(each) - 1 + sum(given)) < 2e-3:
+        return found
+    return (
+        f"{found} {weights[rank]:.3g} is {' x '.join(f'{one:.3g}' for one in each)}, so each neighbor was mixed into the "
+        "result of the one before. Send the values from before the mix, and multiply the own ones once, by 1 - the sum of "
+        "the weights."
+    )
 
 
 def _row_told(gossip: Gossip, number: int, rank: int) -> str:
