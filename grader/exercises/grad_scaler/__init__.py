@@ -83,7 +83,9 @@ def _why_not(work: Work, right: Right, stepped: list[list[int]], step: int, wron
             f"{has} {who} called optimizer.step(). Let all ranks decide together: all-reduce, with MAX or SUM, whether "
             "any rank found an inf or a NaN."
         )
-    return f"{has} {who} called optimizer.step(). If one rank must skip a step, let all ranks skip it."
+    return (
+        f"{has} {who} called optimizer.step(). Skip a step on all ranks if any element on any rank is inf, -inf or NaN."
+    )
 
 
 def _same_scales(bench: RankBench, case: Case, work: Work, right: Right, result: CallResult) -> None:
