@@ -248,7 +248,26 @@ def _loss_of(bench: RankBench, case: Case, rank: int, returned: Any, losses: lis
                 if np.isclose(value, each, rtol=1e-6):
                     what += f" {got} is {whose}. Return this rank's own mean loss."
                     break
+            else:
+                what += _loss_habit(case.expected, rank, value)
             raise bench.lost(case, "wrong_result", what, rank, right_text, got)
+
+
+def _loss_habit(wanted: Wanted, rank: int, value: float) -> str:
+    """What else the first step's micro-batches give that was returned."""
+    micro = wanted.batches[rank][0]
+    share = right.by_count([right.counted(targets) for _, targets in micro])
+    _, losses = right.train(wanted.parameters, LR, [[[one]] for one in micro])
+    each = [loss for [loss] in losses]
+    for whose, other in (
+        ("the sum of the micro-batches' mean losses", sum(each)),
+        ("the mean of the micro-batches' mean losses", sum(each) / len(each)),
+        ("the last micro-batch's mean loss alone", each[-1]),
+        ("the last micro-batch's share of this mean alone", share[-1] * each[-1]),
+    ):
+        if np.isclose(value, other, rtol=1e-5):
+            return f" You returned {whose}. Multiply each mean loss by its share of the targets that count, and add them up."
+    return ""
 
 
 EXERCISE = Exercise(
