@@ -98,6 +98,7 @@ def _block(
     given = (activation, *map(Strided.of, (w1, b1, w2, b2, x)), Strided.of(grad) if backward else None)
     given = (*given, None if beside is None else Strided.of(beside))
     wanted = Wanted(right, "block", (w1, b1, w2, b2), (grad.nbytes, x.nbytes if backward else 0), beside)
+    label += f", {_input(*leading, IN)}" * (leading == (6,))  # not before: it would draw other numbers
     return Case(group, label, (given,) * n, BLOCK, engine, by="mlp", expected=wanted)
 
 
