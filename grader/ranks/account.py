@@ -16,6 +16,7 @@ from grader.verdict import Diagnosis
 
 COLLECTIVES = frozenset(COLLECTIVE_CODES.values())
 MOST_DIAGNOSES, MOST_TEXT = 100, 1500
+MOST_GROUPS = 1000  # of a rank, that are compared with those of others
 MOST_BYTES = 2**50  # of an operation
 MOST_REPORTS = 20_000  # of a call's ranks together; of more than MOST_DIAGNOSES nothing is kept
 
@@ -75,6 +76,7 @@ class Account:
         self.source = blame.Source(program.file, program.source)
         self.ranks = [RankState() for _ in range(ranks)]
         self.groups: dict[int, tuple[int, ...]] = {}
+        self.made: list[list[blame.Made]] = [[] for _ in range(ranks)]  # by new_group, of a watched program
         self.trace = Trace(ranks, virtual=virtual)
         self.diagnoses: list[Diagnosis] = []
         self.reports = 0
@@ -120,6 +122,8 @@ class Account:
                 self._race(number, header)
             case "destroyed":
                 self._destroyed(number, header)
+            case "made_group":
+                self._made(number, header)
             case "unseen":
                 self.unseen = plain(header.get("what"), MOST_NAME)
             case "endless":
@@ -169,6 +173,13 @@ class Account:
         except (KeyError, TypeError, ValueError, OverflowError):
             raise frames.FrameError("a report of a destroyed group that does not fit") from None
         self.diagnoses.append(blame.used_after_destroy(number, call, line, destroyed, self.source))
+
+    def _made(self, number: int, header: dict[str, Any]) -> None:
+        ranks, line = header.get("ranks"), header.get("line")
+        if not isinstance(line, int) or not isinstance(ranks, list) or not set(ranks) <= set(range(self.size)):
+            raise frames.FrameError("a new group of ranks that do not exist")
+        if len(self.made[number]) < MOST_GROUPS:
+            self.made[number].append((tuple(ranks), line))
 
     def take_problems(self, told: Any) -> None:
         """What a rank says of the functions it cannot call."""
@@ -247,7 +258,8 @@ class Account:
 
     def in_rank_order(self) -> list[Diagnosis]:
         """What was noticed, so that the order in which the ranks' reports came in does not show."""
-        return sorted(self.diagnoses, key=lambda found: -1 if found.rank is None else found.rank)
+        apart = blame.made_apart(self.made, {n for n, r in enumerate(self.ranks) if r.state == "returned"}, self.source)
+        return sorted(tidy([*self.diagnoses, *apart]), key=lambda found: -1 if found.rank is None else found.rank)
 
     def found(self) -> tuple[Diagnosis, ...]:
         """What is to be said of a call that finished. Raises Broken if its collectives did not fit together."""

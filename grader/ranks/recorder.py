@@ -21,7 +21,7 @@ from torch._C._distributed_c10d import Backend
 from torch.distributed import ProcessGroup, Work
 from torch.distributed import distributed_c10d as c10d
 
-from grader.ranks import watch
+from grader.ranks import groups, watch
 from grader.ranks.called import COLLECTIVES, Called, Uses, called, info_of
 from grader.ranks.endless import MOST_ASKED, Endless, Series
 from grader.ranks.program import HOST
@@ -112,6 +112,7 @@ class Recorder:
         """From now on tell of each read and write of memory that a request still uses, with its line."""
         self.watch = Watch(self._file, self.line, lambda how, pending, line: self._race(how, pending, line))
         watch.install(lambda: self.watch)
+        groups.tell(lambda ranks, line: self.message({"event": "made_group", "ranks": ranks, "line": line}), self.line)
         make = dist.Reducer
 
         def reducer(*args: Any, **kwargs: Any) -> Any:

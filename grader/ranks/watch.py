@@ -24,6 +24,7 @@ from grader.trace.events import RECV, RECV_ANY, SEND
 
 _length, _at = torch._C._len_torch_dispatch_stack, torch._C._get_dispatch_stack_at
 _OURS = os.path.dirname(os.path.dirname(__file__))
+_TORCH = os.path.dirname(torch.__file__) + os.sep
 # files through which a call of the learner's comes
 _OF_TORCH = ("distributed_c10d.py", "c10d_logger.py", "typing_extensions.py")
 _BLOCKING = ("send", "recv")  # functions of torch's that wait for themselves
@@ -103,6 +104,7 @@ class Watch(TorchDispatchMode):  # type: ignore[misc]
         super().__init__()
         self._file, self._line, self._tell = file, line, tell
         self._held: dict[int, _Held] = {}
+        self._of_torch: dict[int, Any] = {}
         self._aside = False
 
     @classmethod
@@ -111,13 +113,21 @@ class Watch(TorchDispatchMode):  # type: ignore[misc]
 
     def hold(self, op: Any, fills: Sequence[torch.Tensor], brings: Sequence[torch.Tensor]) -> None:
         """An operation was posted. Those of torch's own code (DDP, FSDP) know by themselves when they are over."""
-        if _posted_in(self._file):
+        by = _poster()
+        if by == self._file:
             self._held[id(op)] = _Held(op, list(_regions(fills)), list(_regions(brings)))
+        elif by.startswith(_TORCH):
+            self._of_torch[id(op)] = op
         self.settle()
+
+    def is_of_torch(self, op: Any) -> bool:
+        """Whether torch's own code posted it: `DistributedDataParallel.join` starts some without ever waiting."""
+        return id(op) in self._of_torch
 
     def release(self, op: Any) -> bool:
         """It is waited for. Returns whether it was told of."""
         held = self._held.pop(id(op), None)
+        self._of_torch.pop(id(op), None)
         self.settle()
         if held is None:
             return False
@@ -129,6 +139,7 @@ class Watch(TorchDispatchMode):  # type: ignore[misc]
     def clear(self) -> None:
         """A call is over."""
         self._held.clear()
+        self._of_torch.clear()
         self.settle()
 
     def settle(self) -> None:
@@ -208,18 +219,18 @@ def _regions(tensors: Sequence[torch.Tensor]) -> Iterator[Region]:
             yield Region(tensor)
 
 
-def _posted_in(file: str) -> bool:
-    """Whether the call that is being made is the learner's own, and not that of a library which they use."""
+def _poster() -> str:
+    """The file whose code makes the call that is being made, behind torch's collectives; "" where these wait."""
     frame: types.FrameType | None = sys._getframe(2)
     while frame is not None:
         name = frame.f_code.co_filename
-        if name == file:
-            return True
         of_torch = name.endswith(_OF_TORCH)
-        if (of_torch and frame.f_code.co_name in _BLOCKING) or not (of_torch or name.startswith(_OURS)):
-            return False
+        if of_torch and frame.f_code.co_name in _BLOCKING:
+            return ""
+        if not of_torch and not name.startswith(_OURS):
+            return name
         frame = frame.f_back
-    return False
+    return ""
 
 
 # ---- what no dispatch mode sees

@@ -7,7 +7,7 @@ import textwrap
 import pytest
 
 from grader.ranks.engines import Engines
-from grader.ranks.program import Limits, Program, Run, same_for_all
+from grader.ranks.program import Function, Limits, Program, Run, same_for_all
 
 QUICK = Limits(cpu_seconds=0.6, idle_seconds=1.0)
 HEAD = (
@@ -95,3 +95,28 @@ def test_parts_that_gloo_would_spoil_or_abort_at(engines: Engines, body: str, wo
     found = run(engines, "sim", body)
     assert found.ending == "crashed"
     assert words in found.diagnoses[0].message
+
+
+# body -> words of the sentence; torch itself goes on
+GROUPS = {
+    "only their members make them": (
+        "if r < 2: dist.new_group([0, 1])", "Rank 0 called new_group with ranks 0, 1 (line 5: `", "but rank 2 did not",
+    ),
+    "in another order": (
+        "for each in ([0, 1], [2]) if r < 2 else ([2], [0, 1]): dist.new_group(each)",
+        "Call number 1 of new_group is not the same on all ranks: rank 0 called it with ranks 0, 1 (line 5: `",
+        "but rank 2 with ranks 2",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("engine", ["sim", "gloo"])
+@pytest.mark.parametrize("name", GROUPS)
+def test_groups_are_made_by_all_in_one_order(engines: Engines, engine: str, name: str) -> None:
+    body, *words = GROUPS[name]
+    program = Program(HEAD + textwrap.indent(body, "    "), "learner.py", (Function("f"),), watched=True)
+    done = engines.run(engine, program, 3, [same_for_all(3)], 1, QUICK)
+    assert done.finished, done.diagnoses
+    [found] = done.calls[0].diagnoses
+    assert (found.kind, found.line) == ("mismatched_collective", 5)
+    assert [each for each in words if each not in found.message] == []

@@ -76,6 +76,13 @@ RIGHT = {
         "    return w.get_future().then(lambda done: done.value()[0])\n"
         "m = DDP(torch.nn.Linear(4, 2)); m.register_comm_hook(None, hook); m(x).sum().backward()"
     ),
+    "a DDP that one joins": (
+        "from torch.nn.parallel import DistributedDataParallel as DDP\n"
+        "m = DDP(torch.nn.Linear(4, 2))\n"
+        "with m.join():\n    for _ in range(1 + 2 * r): m(x).sum().backward()"
+    ),
+    "groups that all make": "a, b = dist.new_group([0]), dist.new_group([1])\ndist.all_reduce(x, group=b if r else a)",
+    "a group of its own ranks": "dist.new_group([r], use_local_synchronization=True)",
 }  # fmt: skip
 
 

@@ -76,6 +76,13 @@ PROGRAMS = {
         F.mse_loss(m(x), y).backward()
         return before, [p.grad.clone() for p in m.parameters()]
     ''',
+    "ddp_join": '''
+        from torch.nn.parallel import DistributedDataParallel as DDP
+        m = DDP(model()); o = torch.optim.SGD(m.parameters(), 0.1)
+        with m.join():
+            losses = train(m, o, 2 + rank())
+        return losses, state(m)
+    ''',
     "ddp_unused": '''
         from torch.nn.parallel import DistributedDataParallel as DDP
         class Net(nn.Module):

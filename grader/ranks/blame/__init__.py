@@ -5,7 +5,7 @@ Pure functions over the trace and the ranks' last states; the same for every eng
 
 from grader.ranks.blame.broken import ENDINGS, died, forbidden, killed, raised, stranded, timed_out
 from grader.ranks.blame.buffers import misread, race, unreceived, used_after_destroy
-from grader.ranks.blame.collectives import mismatched
+from grader.ranks.blame.collectives import Made, made_apart, mismatched
 from grader.ranks.blame.endless import endless
 from grader.ranks.blame.limits import beyond, not_what_was_carried
 from grader.ranks.blame.source import Source, waits
@@ -13,6 +13,7 @@ from grader.ranks.blame.waiting import cycle, deadlock, left_early, stuck
 
 __all__ = [
     "ENDINGS",
+    "Made",
     "Source",
     "beyond",
     "cycle",
@@ -22,6 +23,7 @@ __all__ = [
     "forbidden",
     "killed",
     "left_early",
+    "made_apart",
     "mismatched",
     "misread",
     "not_what_was_carried",

@@ -18,9 +18,10 @@ import torch.distributed.nn.functional  # before any rank: its default group is 
 from torch.distributed import distributed_c10d as c10d
 from torch.overrides import has_torch_function_unary
 
+from grader.ranks import groups
 from grader.ranks.called import COLLECTIVES
 from grader.ranks.sim.collectives import Part, Tensors, flat, is_dense, reduction_name
-from grader.ranks.sim.context import Context, SimMessage, SimWork
+from grader.ranks.sim.context import Context, SimFuture, SimMessage, SimWork
 from grader.trace.events import GROUP_BITS, RECV, RECV_ANY, SEND
 
 
@@ -30,7 +31,21 @@ def install(context: Context) -> None:
     c10d.ProcessGroupGloo = SimGroup
     dist.isend, dist.irecv = c10d.isend, c10d.irecv = isend, irecv
 
+    def wait(future: torch._C.Future) -> Any:
+        """One of C++'s own that stands for open ones: outside of a backward pass nobody else resolves those."""
+        if not isinstance(future, SimFuture):
+            context.settle()
+        return _wait(future)
 
+    torch._C.Future.wait = wait
+
+    def made(ranks: list[int], line: int) -> None:
+        context.tell({"event": "made_group", "rank": context.scheduler.current.number, "ranks": ranks, "line": line})
+
+    groups.tell(made if context.watches else None, context.line)
+
+
+_wait = torch._C.Future.wait
 _isend, _irecv = c10d.isend, c10d.irecv
 
 
