@@ -118,7 +118,8 @@ class SimFuture(torch.futures.Future):  # type: ignore[misc]
     """A future that is resolved by the rank that asks for it, in virtual time.
 
     C++ (DDP's reducer) waits for futures without asking Python: at the end of a backward pass every open one is
-    resolved first, in order, by a callback of the autograd engine.
+    resolved first, in order, by a callback of the autograd engine. In such a callback it is too late for that: there a
+    future is resolved at once.
     """
 
     def __init__(self, context: Context, resolve: Callable[[SimFuture], None]) -> None:
@@ -127,7 +128,9 @@ class SimFuture(torch.futures.Future):  # type: ignore[misc]
         self._callbacks: list[Callable[[Any], None]] = []
         open_futures = context.futures[context.scheduler.current.number]
         open_futures.append(self)
-        if len(open_futures) == 1:
+        if context.scheduler.current.number in context.calls_back:
+            self.settle()
+        elif len(open_futures) == 1:
             with contextlib.suppress(RuntimeError):  # not in a backward pass
                 torch.autograd.Variable._execution_engine.queue_callback(context.settle)
 
@@ -182,6 +185,7 @@ class Context:
         self.progress = self.asks if watched else None
         self.open: list[dict[int, Op]] = [{} for _ in scheduler.ranks]
         self.futures: list[list[SimFuture]] = [[] for _ in scheduler.ranks]
+        self.calls_back: set[int] = set()  # ranks whose reducer reduces all after a backward pass
         self._groups: dict[tuple[str, Sequence[int]], Group] = {}
 
     # ---- where the learner's code is, and what it may do

@@ -37,7 +37,16 @@ def install(context: Context) -> None:
             context.settle()
         return _wait(future)
 
-    torch._C.Future.wait = wait
+    def delayed(reducer: dist.Reducer) -> None:
+        """What DDP(static_graph=True) has the engine call after its first backward pass."""
+        rank = context.scheduler.current.number
+        context.calls_back.add(rank)
+        try:
+            _delayed(reducer)
+        finally:
+            context.calls_back.discard(rank)
+
+    torch._C.Future.wait, dist.Reducer._delay_all_reduce = wait, delayed
 
     def made(ranks: list[int], line: int) -> None:
         context.tell({"event": "made_group", "rank": context.scheduler.current.number, "ranks": ranks, "line": line})
@@ -45,7 +54,7 @@ def install(context: Context) -> None:
     groups.tell(made if context.watches else None, context.line)
 
 
-_wait = torch._C.Future.wait
+_wait, _delayed = torch._C.Future.wait, dist.Reducer._delay_all_reduce
 _isend, _irecv = c10d.isend, c10d.irecv
 
 
