@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from typing import Any
 
 from grader.nodes import states
@@ -151,6 +152,8 @@ def evidence(story: Story, blamed: Sequence[Served], quorums: dict[str, int]) ->
             if answer.type in ("read_ok", "write_ok") and (found := way(_Steps.of(story, one, answer, quorums))):
                 return answer.line, found
     line = next((one.answer.line for one in reversed(blamed) if one.answer is not None), None)
+    if tied := _tied(story):
+        return line, tied
     crashed = sorted({event.node for event in story.events if event.what == "crash"})
     if crashed:
         return line, (
@@ -158,10 +161,53 @@ def evidence(story: Story, blamed: Sequence[Served], quorums: dict[str, int]) ->
             "acknowledge it. After a restart use no timestamp and no request number a second time."
         )
     return line, (
-        "The messages do not show why. Check three things. A write's timestamp must be higher than every timestamp that its "
-        "first round trip found, which a node's clock does not ensure. A node replaces its copy only by one with a higher "
-        "timestamp. Only replies of different nodes count towards a quorum."
+        "The messages do not show why. Check four things. A write's timestamp must be higher than every timestamp that its "
+        "first round trip found, which a node's clock does not ensure. No two writes have the same timestamp. A node replaces "
+        "its copy only by one with a higher timestamp. Only replies of different nodes count towards a quorum."
     )
+
+
+def _tied(story: Story) -> str:
+    """In words, if two copies of a key on disks, one of them on several, differ in nothing but the values of two writes."""
+    by = {json.dumps(one.body["value"]): one.node for one in served(story) if one.body["type"] == "write"}
+    disks: dict[str, dict[str, set[str]]] = {}  # by the key on disk and the copy's text: the nodes that wrote it
+    for event in story.events:
+        key, _, text = event.text.partition(" = ")
+        if event.what == "write" and text[:1] + text[-1:] in ("[]", "{}") and len(text) < 200:  # not cut short
+            disks.setdefault(key, {}).setdefault(text, set()).add(event.node)
+    for copies in disks.values():
+        parts = {text: dict(_parts(json.loads(text))) for text in copies}
+        for one, other in combinations(parts, 2):
+            mine, theirs = parts[one], parts[other]
+            differ = [at for at in mine | theirs if mine.get(at) != theirs.get(at)]
+            values = {each.get(at, "") for each in (mine, theirs) for at in differ}
+            places = [at for at in mine if values <= {each.get(at) for each in parts.values()}]
+            counted = any(part.isdigit() for at, part in mine.items() if at not in differ)
+            several = len(copies[one]) > 1 or len(copies[other]) > 1
+            if len(differ) == 1 and differ == places and values <= by.keys() and counted and several:
+                nodes = sorted({by[value] for value in values})
+                advice = "Put the node's id into the timestamp, so that two nodes never choose the same one."
+                if len(nodes) == 1:
+                    advice = "It must choose each timestamp once. Count on from its own copy, as it is at that moment."
+                if any((event.what, [event.node]) == ("crash", nodes) for event in story.events):
+                    advice = (
+                        f"{nodes[0]} crashed in this run, and only the disk survives a crash. Write a timestamp to its own disk "
+                        "before any other node hears of it, and choose none a second time after a restart."
+                    )
+                return (
+                    f"{min(copies[one])} wrote {one} to disk, and {min(copies[other])} wrote {other}. These copies differ only in "
+                    f"the value, so no node can tell which is newer. {listed(nodes)} served these two writes. {advice}"
+                )
+    return ""
+
+
+def _parts(entry: Any, at: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], str]]:
+    """What an entry on disk holds, as JSON texts, by where it is."""
+    if not isinstance(entry, dict | list):
+        yield at, json.dumps(entry)
+        return
+    for name, part in entry.items() if isinstance(entry, dict) else enumerate(entry):
+        yield from _parts(part, (*at, str(name)))
 
 
 def _alone(story: Story, one: Served, answer: Sent) -> bool:
