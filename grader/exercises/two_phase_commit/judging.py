@@ -6,6 +6,7 @@ Nothing is asked of the messages between nodes: any protocol that keeps the prom
 from __future__ import annotations
 
 import json
+import math
 from typing import Any
 
 from grader.exercises.two_phase_commit import history
@@ -185,33 +186,65 @@ class Judging(History):
                 if first is second or second.outcome != "committed":
                     continue
                 for node, key in sorted(set(first.places()) & set(second.places())):
-                    asked = self._asked_while_prepared(node, first, second)
+                    asked, silent = self._asked_while_prepared(node, first, second)
                     if asked is not None:
                         return self.broken(
                             "wrong_result",
                             f"{node} was asked about {second.label}, which writes {key!r} there, at {asked.arrived:.3f} s. By "
-                            f"then it had voted yes on {first.label}, which writes {key!r} too, and had not been told the "
-                            f"outcome. It must vote no, but {second.label} was committed. Keep a key locked from the yes "
-                            "vote until the outcome is applied.", asked, *second.told[:1], expected="aborted", got="committed",
-                            why=False,
+                            f"then it had voted yes on {first.label}, which writes {key!r} too, and {silent} had not voted on "
+                            f"{first.label} yet. So {node} must vote no, but {second.label} was committed. "
+                            f"{self._why_committed(node, first, second, silent, asked)}",
+                            asked, *second.told[:1], expected="aborted", got="committed", why=False,
                         )  # fmt: skip
         return None
 
-    def _asked_while_prepared(self, node: str, first: Txn, second: Txn) -> Sent | None:
+    def _why_committed(self, node: str, first: Txn, second: Txn, silent: str, asked: Sent) -> str:
+        """What the run shows of why the second transaction was committed, and what to do."""
+        since = asked.arrived or 0.0
+        for txn, of in ((first, silent), (second, node)):
+            told = txn.told[0].sent
+            if not any(one.src == of and mentions(one.body, txn.name) for one in self.between(txn.sent, told)):
+                return (
+                    f"{COORDINATOR} told the client at {told:.3f} s that {txn.label} is committed, before {of} had sent any "
+                    "message about it. Commit only when every participant has voted yes."
+                )
+        voted = self._heard(node, first)[0].arrived or 0.0
+        back = [e.at for e in self.story.events if e.what == "restart" and e.node == node and voted <= e.at <= since]
+        if back:
+            return (
+                f"{node} had restarted at {back[-1]:.3f} s, between that vote and this question. After a restart, lock the keys of "
+                "every yes vote whose outcome is not applied, before any message is handled."
+            )
+        return self._refused(node, second) or "Keep a key locked from the yes vote until the outcome is applied."
+
+    def _refused(self, node: str, txn: Txn) -> str:
+        """In words, if all that a participant said of a transaction before the outcome plainly was no, and it wrote nothing
+        to its disk when it said so first."""
+        said = self.between(txn.sent, txn.told[0].sent if txn.told else math.inf)
+        said = [one for one in said if one.src == node and mentions(one.body, txn.name)]
+        flags = {value for one in said for value in one.body.values() if isinstance(value, bool)}
+        if flags != {False} or any((e.what, e.node, e.at) == ("write", node, said[0].sent) for e in self.story.events):
+            return ""
+        return (
+            f"{node} had sent {said[0].dst} {json.dumps(said[0].body)[:200]}{place(said[0].line)}, and wrote nothing to its "
+            "disk then. Commit only when every participant has voted yes."
+        )
+
+    def _asked_while_prepared(self, node: str, first: Txn, second: Txn) -> tuple[Sent | None, str]:
         """The message that asks `node` about `second` while it is prepared for `first`, if that can be seen: the first
         message that names `first` made it write to disk and say something, it was committed in the end, and when it
-        heard of `second` another participant had said nothing of `first` yet, so that nothing was decided."""
+        heard of `second` another participant, which is named, had said nothing of `first` yet."""
         of_first, of_second = self._heard(node, first), self._heard(node, second)
         if first.outcome != "committed" or not of_first or not of_second:
-            return None
+            return None, ""
         at, asked = of_first[0].arrived, of_second[0].arrived
         if at is None or asked is None or not at < asked:
-            return None
+            return None, ""
         wrote = any(e.what == "write" and (e.node, e.at) == (node, at) for e in self.story.events)
         said = any((sent.src, sent.sent) == (node, at) and mentions(sent.body, first.name) for sent in self.story.sent)
         spoke = {s.src for s in self.story.sent if s.sent < asked and mentions(s.body, first.name)}
-        silent = set(first.writes) - spoke
-        return of_second[0] if wrote and said and silent else None
+        silent = sorted(set(first.writes) - spoke)
+        return (of_second[0], silent[0]) if wrote and said and silent else (None, "")
 
     def _heard(self, node: str, txn: Txn) -> list[Sent]:
         """The messages that name a transaction and reached the node, as they came."""
@@ -324,7 +357,9 @@ class Judging(History):
             )
         else:
             text += self._off_disk(read, json.dumps(txn.writes[read.node][read.key]))
-            text += " Every participant must apply what is committed, and keep it."
+            text += (
+                f" {self._refused(read.node, txn) or 'Every participant must apply what is committed, and keep it.'}"
+            )
         return self.broken(
             kind, text, read.answer, sent, expected=json.dumps(txn.writes[read.node][read.key]),
             got=json.dumps(read.value), why=not silent,
