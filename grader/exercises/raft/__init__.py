@@ -216,13 +216,25 @@ def _misserved(scene: Scene) -> Diagnosis | None:
     asked, expected = scene.noted
     body = {name: value for name, value in asked.ask.body.items() if name != "type"}
     got = "no answer within 2 s" if asked.answer is None else repr(asked.answer)
+    why = scene.stood(asked.sent) if asked.answer is None else _of_another_key(scene, asked)
     did = "did not answer within 2 s" if asked.answer is None else f"answered {got}"
     return scene.bench.found(
         "not_available" if asked.answer is None or asked.answer.get("code") == 11 else "wrong_result",
         f"{asked.ask.node} {did} when it was sent {asked.ask.body['type']} {body} at {asked.sent:.3f} s, without any fault. "
-        f"Answer {expected}.",
+        f"Answer {expected}.{why}",
         line=asked.reply.line if asked.reply else None, expected=expected, got=got[:200],
     )  # fmt: skip
+
+
+def _of_another_key(scene: Scene, asked: Asked) -> str:
+    """In words, with a space before them, if a read returned what was written to 1 for "1", or the other way round."""
+    key, value = asked.ask.body["key"], (asked.answer or {}).get("value")
+    done = (one.ask.body for client in scene.clients for one in client.done if one.ask.body["type"] != "read")
+    keys = [body["key"] for body in done if value is not None and body.get("value", body.get("to")) == value]
+    keys = [other for other in keys if str(other) == str(key)]
+    if asked.ask.body["type"] != "read" or not keys or key in keys:
+        return ""
+    return f" This value was written to the key {keys[0]!r}. A number and a text are two keys."
 
 
 def _linearizable(bench: NodeBench) -> Story:
@@ -236,11 +248,12 @@ def _linearizable(bench: NodeBench) -> Story:
         scene, last = played.notes
         found = unsafe(scene, WHY_RANDOM)
         if found is None and not any(asked.answer and asked.answer.get("code") in (None, 20) for asked in last):
+            went = {asked.request.dst for asked in last if asked.request}
             return bench.found(
                 "not_available",
                 f"All nodes and links were whole again at {TROUBLED:g} s, but no read that was sent to the leader "
-                f"({last[-1].ask.node if last else 'nobody'}) at {' and '.join(f'{asked.sent:g} s' for asked in last)} "
-                "returned a value. After the faults a leader must answer reads again.",
+                f"({listed(sorted(went)) or 'nobody'}) at {' and '.join(f'{asked.sent:g} s' for asked in last)} "
+                f"returned a value.{scene.stayed()} After the faults a leader must answer reads again.",
                 None, "read_ok", "no answer",
             )  # fmt: skip
         return found

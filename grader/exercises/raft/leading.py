@@ -331,9 +331,12 @@ def _every_node_serves(scene: Scene, was: str) -> Script:
             if answer.get("type") != f"{kind}_ok":
                 got = "no answer" if asked.answer is None else f"error {answer.get('code')}"
                 did = f"did not answer within {KEPT_SHORT:g} s" if asked.answer is None else f"answered {got}"
+                todo = f"The leader is {leaders[0]}. Every other node must forward the request, or answer error 11."
+                if asked.ask.node == leaders[0]:
+                    todo = f"{leaders[0]} was the leader.{scene.stood(asked.sent)} A leader that reaches a majority must serve requests."
                 raise scene.stuck(
                     f"{asked.ask.node} {did} when it was sent a {kind} at {asked.sent:.2f} s, {BOUND:g} s or more after all was "
-                    f"whole again. The leader is {leaders[0]}. Every other node must forward the request, or answer error 11.",
+                    f"whole again. {todo}",
                     f"{kind}_ok within {KEPT_SHORT:g} s", got,
                 )  # fmt: skip
     return leaders[0]

@@ -67,6 +67,26 @@ class Scene(Staged):
     def leader(self, among: Iterable[str] | None = None) -> str | None:
         return leader(self.sim, among)
 
+    def stayed(self) -> str:
+        """In words, with a space before them: a leader that has heard of a higher term in the log's messages, and leads on."""
+        for sent in self.sim.story.sent:
+            node, there = sent.dst, sent.body.get("term")
+            heard = sent.type in ("append_entries", "append_entries_res") and sent.fate == "delivered"
+            heard = heard and sent.arrived is not None and sent.arrived < self.sim.time and node in self.names
+            if heard and isinstance(there, int) and self.role(node) == "leader" and self.term(node) < there:
+                return (
+                    f" At {sent.arrived:.2f} s an {sent.type} of term {there} reached {node}, but at {self.sim.time:.2f} s {node} "
+                    f"still had role = 'leader' in term {self.term(node)}. A leader that sees a higher term, in any message or "
+                    "reply, must step down."
+                )
+        return ""
+
+    def stood(self, since: float) -> str:
+        """In words, with a space before them: who stood for election first after a time."""
+        asked = (sent for sent in self.sim.story.sent if sent.type == "request_vote" and sent.sent > since)
+        first = next((sent for sent in asked if sent.src in self.names), None)
+        return f" Meanwhile {first.src} stood for election, at {first.sent:.2f} s." if first else ""
+
     # ---- what scripts do again and again
 
     def elected(self, among: Iterable[str] | None = None, seconds: float = PATIENCE, above: int = 0) -> Script:
@@ -85,9 +105,10 @@ class Scene(Staged):
         name = yield from self.elected(among, PATIENCE, above)
         if name is None:
             who = f"none of {listed(among)}" if among is not None else "no node"
+            of = f" in a term above {above}" if above else ""
             raise self.stuck(
-                f"From {since:.2f} s to {self.sim.time:.2f} s {who} became leader (role = 'leader'), although a majority of "
-                "the nodes was up and could talk. Elect a leader within 3 s.", "a leader within 3 s", "none",
+                f"From {since:.2f} s to {self.sim.time:.2f} s {who} became leader (role = 'leader'{of}), although a majority of "
+                f"the nodes was up and could talk.{self.stayed()} Elect a leader within 3 s.", "a leader within 3 s", "none",
             )  # fmt: skip
         return name
 
@@ -112,7 +133,7 @@ class Scene(Staged):
             f"From {since:.2f} s to {self.sim.time:.2f} s no {kind} of {key} succeeded, although a majority was up and could "
             f"talk. The last {kind} went to the leader, {asked.ask.node}, and was "
             f"{'not answered' if asked.answer is None else 'answered with ' + json.dumps(asked.answer)[:160]}. A leader that "
-            f"reaches a majority must serve a request within {KEPT_SHORT:g} s.",
+            f"reaches a majority must serve a request within {KEPT_SHORT:g} s.{self.stayed()}",
             f"{kind}_ok", "nothing" if asked.answer is None else "an error",
         )  # fmt: skip
 
