@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from grader.exercises.common.nodes import cuts
-from grader.exercises.serializable_store import answered
+from grader.exercises.serializable_store import answered, plans
 from grader.exercises.serializable_store.answered import Problem, Txn
 from grader.nodes.clients import Asked
 from grader.nodes.plan import Played
@@ -41,10 +43,19 @@ class History(Run):
         return self._txn(self.asked.index(asked), asked).label
 
     def broken(
-        self, kind: Kind, text: str, *shown: Asked | Sent | None, expected: str = "", got: str = "", why: bool = True
-    ) -> Diagnosis:
-        """What is wrong, with what befell nodes before it, and the line of what was shown last."""
+        self, kind: Kind, text: str, *shown: Asked | Sent | None, expected: str = "", got: str = "", why: bool = True,
+        alone: Happened | None = None,
+    ) -> Diagnosis:  # fmt: skip
+        """What is wrong, with what befell nodes before it, and the line of what was shown last, or of what an owner wrote
+        when it decided alone."""
         account = befell(self.story) if why else Account()
+        if alone is not None:
+            advice = (
+                f" {alone.node} wrote {alone.text[:80]!r} at {alone.at:.3f} s{place(alone.line)}, and no message from another node "
+                "had reached it since it first wrote this value to its disk. An owner that has voted must never decide alone: "
+                "let it ask until it is told the outcome."
+            )
+            account = replace(account, advice=advice, line=alone.line)
         self.story.blamed |= account.blamed
         return self.wrong(
             kind, account.added_to(text), title=TITLES.get(kind, ""), shown=shown, line=account.line, expected=expected,
@@ -56,7 +67,24 @@ class History(Run):
         if found is None:
             return None
         shown = [self._of[txn.index] for txn in found.shown]
-        return self.broken(found.kind, found.text, *shown, expected=found.expected, got=found.got)
+        alone = self._alone(found.shown[0]) if found.kind == "not_atomic" and found.shown else None
+        return self.broken(found.kind, found.text, *shown, expected=found.expected, got=found.got, alone=alone)
+
+    def _alone(self, txn: Txn) -> Happened | None:
+        """What an owner wrote of this transaction under another key of its disk than before, with no message in between."""
+        for key, value in txn.appends():
+            node, first = plans.owner(json.loads(key), self.names), None
+            for event in self.story.events:
+                where, _, text = event.text.partition(" = ")
+                if event.what != "write" or event.node != node or node == txn.node or event.at < txn.called:
+                    continue
+                if not re.search(rf"[\[ ]{value}[\],]", text):
+                    continue
+                first = first or event
+                heard = self.reached(node, first.at + 1e-9, event.at)
+                if event.at > first.at and where != first.text.partition(" = ")[0] and not heard:
+                    return event
+        return None
 
 
 TITLES: dict[Kind, str] = {

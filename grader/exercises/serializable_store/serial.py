@@ -72,16 +72,28 @@ def orders(txns: Sequence[Txn]) -> Problem | None:
             before = shown if txn.status == "ok" else shown[: len(shown) - len(own)]
             other, reader = longest.get(key, ([], txn))
             if before[: len(other)] != other[: len(before)]:
+                why = "A key has one list, and a new value goes to its end, so one of two reads begins with the other."
+                if _apart(reader, txn, key, other, before):
+                    why = (
+                        "Both transactions were under way at the same time, and neither saw what the other one appended. A transaction that "
+                        "appends to a key must have it alone until its outcome, also if it reads the key before or after that."
+                    )
                 return Problem(
                     "not_linearizable",
                     f"{reader.label} read {listing(other)} of {key_name(key)}, and {txn.label} read {listing(before)}. Neither list begins "
-                    "with the other, so the two saw different orders of the same appends. A key has one list, and a new "
-                    "value goes to its end.", (reader, txn), "one list begins with the other",
+                    f"with the other. {why}", (reader, txn), "one list begins with the other",
                     f"{listing(other)} and {listing(before)}",
                 )  # fmt: skip
             if len(before) > len(other) or key not in longest:
                 longest[key] = before, txn
     return None
+
+
+def _apart(one: Txn, other: Txn, key: str, shown: Sequence[Any], also: Sequence[Any]) -> bool:
+    """Whether two transactions overlapped, and both appended to a key and read it without what the other appended."""
+    mine, theirs = ([value for of, value in txn.appends() if of == key] for txn in (one, other))
+    overlap = one.called < other.returned and other.called < one.returned
+    return overlap and bool(mine and theirs) and not {*mine} & {*also} and not {*theirs} & {*shown}
 
 
 def last(txns: Sequence[Txn], crashed: bool) -> Problem | None:
