@@ -71,15 +71,16 @@ def _compared(phi: float, threshold: float) -> str:
     return f"alive(now) must return phi < threshold. Here {phi:.4g} < {threshold:g} is {phi < threshold}."
 
 
+TWO_CAME = "Two heartbeats or more have come, so phi must grow with the silence. It is 0.0 only before the second one."
+
+
 def _phi_habit(ask: Ask, phi: float, found: list[tuple[Ask, float, bool]]) -> str:
     if ask.low == ask.high == 0:
         return "Without an interval between two heartbeats the node's pace is unknown. Return 0.0 until there is one."
     since = [value for other, value, _ in found if other.spread > 0]
     zero = ""
     if phi == 0 and not math.isnan(ask.mean):
-        zero = (
-            "Two heartbeats or more have come, so phi must grow with the silence. It is 0.0 only before the second one."
-        )
+        zero = TWO_CAME
     if zero and not any(since):
         return zero
     if len(since) > 3 and max(since) - min(since) < 1e-3:
@@ -133,6 +134,12 @@ def _paced(bench: RankBench) -> Outcome:
                     f", phi is {phi:.4g}. A detector that saw only the heartbeats of the new pace returns {fresh:.4g}, and "
                     f"both must be equal. Use exactly the last {script.detectors[0][0]} intervals."
                 )
+                if fresh == 0:
+                    text = (
+                        f", phi is {phi:.4g}. A detector with window={script.detectors[1][0]} that saw only the last "
+                        f"{script.detectors[0][0] + 1} heartbeats returns 0, and both must be equal. {TWO_CAME}"
+                    )
+                    raise _wrong(bench, case, ask, text, f"{phi:.4g}", "0")
                 raise _wrong(bench, case, ask, text, f"{fresh:.4g}", f"{phi:.4g}")
     return outcome
 
