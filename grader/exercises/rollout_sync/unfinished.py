@@ -39,7 +39,7 @@ def told(loss: Lost, case: Case, trace: Trace) -> Lost:
         message += (
             " Catch this PeerGone error, give the unfinished prompts of the dead generator to another one, and go on."
         )
-    elif died and "Nothing will end this wait." in message and _steps(trace) < plan.steps:
+    elif died and "Nothing will end this wait." in message and _steps(trace) < plan.steps and not _ready(plan, trace):
         message += (
             f" When rank {plan.killed} dies, hand all its unfinished prompts to another generator at once, also those "
             "that it had not begun."
@@ -52,15 +52,19 @@ def told(loss: Lost, case: Case, trace: Trace) -> Lost:
 def _facts(plan: Plan, trace: Trace) -> str:
     steps = _steps(trace)
     facts = [f"Until then, trainer 0 made {steps} of {plan.steps} steps."]
-    begun = _spans(trace, "g")
+    begun, ended = _spans(trace, "g"), _ended(trace)
     killed = {span.rank: span.since for span in trace.spans if span.what == "killed"}
-    ended = {_prompt(span) for span in begun if span.until <= killed.get(span.rank, span.until)}
     for span in begun:
         prompt = _prompt(span)
         if span.until > killed.get(span.rank, span.until) and prompt not in ended:
             facts.append(
                 f"Rank {span.rank} died inside generate of prompt {prompt}, and no other generator finished this prompt."
             )
+    if _ready(plan, trace):
+        facts.append(
+            f"With max_staleness 0, step 0 uses prompts 0 to {plan.batch - 1}. generate had ended for all of them, so step 0 could "
+            f"begin. Send every sample to trainer 0, and wait for no more than these {plan.batch}."
+        )
     never = [prompt for prompt in range(plan.prompts) if prompt not in {_prompt(span) for span in begun}]
     if never:
         some = ", ".join(map(str, never[:6])) + (", ..." if len(never) > 6 else "")
@@ -73,6 +77,17 @@ def _facts(plan: Plan, trace: Trace) -> str:
             f"All {plan.prompts} prompts were given to generate{'' if twice else ', and none of them a second time'}."
         )
     return " ".join(facts)
+
+
+def _ready(plan: Plan, trace: Trace) -> bool:
+    """Whether all samples of step 0 were made and it did not begin, where it is known which they are: without staleness."""
+    return plan.max_staleness == 0 and _steps(trace) == 0 and set(range(plan.batch)) <= _ended(trace)
+
+
+def _ended(trace: Trace) -> set[int]:
+    """The prompts for which generate ended, on a rank that lived on until then."""
+    killed = {span.rank: span.since for span in trace.spans if span.what == "killed"}
+    return {_prompt(span) for span in _spans(trace, "g") if span.until <= killed.get(span.rank, span.until)}
 
 
 def _steps(trace: Trace) -> int:
