@@ -104,6 +104,9 @@ APART += "change another."
 
 
 def _merged() -> Iterator[Script]:
+    alone = "No clock was merged here, so compare or tick is wrong. Fix that first: the check compare fails in the same way."
+    yield _script("a").compare("a", "a", alone)
+    yield _script("ab", "a+1 a+2 b+2 b+1").compare("a", "b", alone)
     union = _is(_script("ab", "a+1 b+2 a<b"), "a", f"{MOST} merge adds no tick of its own.")
     yield _is(union, "b", "a.merge(b) must not change b.")
     yield _is(_script("ab", "a+1 b+1 a<b"), "a", f"{MOST} It does not add the entries.")
