@@ -183,9 +183,10 @@ def explained(given: Answer, answers: Sequence[Answer]) -> str:
         and all(_in_line(mistake, each) for each in answers)
         and 3 * sum(each.history.told(mistake) == each.said for each in wrong) >= len(wrong)
     ]
-    if len(found) != 1:
+    named = {MISTAKES[mistake] for mistake in found}
+    if len(named) != 1:
         return ""
-    what, advice = MISTAKES[found[0]]
+    what, advice = named.pop()
     return f" Your program answers as if {what}. {advice}"
 
 

@@ -48,6 +48,10 @@ MISTAKES = {
         "versions are in the order in which their writers stand in the list",
         "Take the order from the longest read of the key.",
     ),
+    "by_list_counted": (
+        "versions are in the order in which their writers stand in the list",
+        "Take the order from the longest read of the key.",
+    ),
     "by_index": (
         "versions are in the order of their writers' indices",
         "Take the order from the longest read of the key.",
@@ -109,4 +113,7 @@ MISTAKES = {
 # Of a read that ends with a value of a failed transaction: it gives no edges; what is left of it can be G1b. The rules can
 # be understood either way, so no verdict depends on it.
 ALSO = ("raw_end", "clean_g1b")
+COUNTED = (
+    "by_list_counted"  # as by_list, of keys whose reads agree, and a read is followed by the version at its length
+)
 BY_NAME = ("by_list", "by_index", "by_number")

@@ -14,7 +14,7 @@ from itertools import pairwise
 from typing import Any
 
 from grader.exercises.find_anomaly.cycles import KINDS, RW, WR, WW, Edges, chosen, components, cycle
-from grader.exercises.find_anomaly.mistakes import BY_NAME
+from grader.exercises.find_anomaly.mistakes import BY_NAME, COUNTED
 
 Key = Any
 Transaction = dict[str, Any]  # index, process, type, ops
@@ -144,6 +144,12 @@ class Reading:
             conflict = any(read != longest[: len(read)] for read in lists) and self.mistake != "conflicts"
             if not repeats and not conflict:
                 found[key] = longest
+        if self.mistake == COUNTED:
+            return {
+                key: tuple(v for v in values if v in found[key])
+                for key, values in self._by_names().items()
+                if key in found
+            }
         if self.mistake == "all_keys" and len(found) < len(self._reads_of):
             return {}
         if self.mistake == "unseen_last":
