@@ -53,6 +53,17 @@ def empty(run: View, node: str, missed: str) -> str:
     )
 
 
+def _last_timers(run: View) -> str:
+    """In words, with a space before them, what ended the timers, none of which went off after the faults."""
+    back = next((event for event in run.story.events if event.what == "restart"), None)
+    if back is not None:
+        return (
+            f" {back.node} was back from a crash at {back.at:.2f} s. A crash ends all timers, so set them in on_start."
+        )
+    last = max((event for event in run.story.events if event.what == "timer"), key=lambda event: event.at, default=None)
+    return f" The last timer went off on {last.node} at {last.at:.2f} s." if last else ""
+
+
 def why_apart(run: View, healed: float, one: Operation, other: Operation) -> str:
     """Why two nodes still return different values after the faults, where nothing else explains it."""
     since = [message for message in run.between() if message.sent >= healed]
@@ -66,7 +77,7 @@ def why_apart(run: View, healed: float, one: Operation, other: Operation) -> str
             + (
                 "at each timer send all that is kept, also from before a crash."
                 if timers
-                else "send by a timer, again and again."
+                else "send by a timer, again and again." + _last_timers(run)
             )
         )
     lacks = [
