@@ -346,6 +346,15 @@ def _busiest(messages: Sequence[Sent]) -> tuple[str, int, int | None, str]:
     return node, count, lines[0][0] if lines else None, f" Most of them came from these lines: {most}." if lines else ""
 
 
+def _repeated(messages: Sequence[Sent], least: int) -> str:
+    """In words, with a space before them, if at least so many messages were what their sender sent the same node at once."""
+    same = Counter((one.src, one.dst, one.sent, json.dumps(one.body)) for one in messages if not one.copy)
+    if not same or sum(same.values()) - len(same) < least:
+        return ""
+    [((src, dst, at, _), times)] = same.most_common(1)
+    return f" At {at:.2f} s {src} sent {dst} the same message {times} times. Send a node each news once."
+
+
 def too_dear(run: View, bench: NodeBench) -> Diagnosis | None:
     """A lone operation's messages: those of the run less those of the same run without it."""
     if not run.done or len(run.names) < MANY:
@@ -371,6 +380,8 @@ def too_dear(run: View, bench: NodeBench) -> Diagnosis | None:
         text += f". The busiest node is {node}, which sent {count:,}.{where}"
         if cost >= nodes * (nodes - 1):
             text += " That is enough for every node to tell every other node. Let a node tell news to a few nodes, not to all."
+        elif again := _repeated(found, cost - most):
+            text += again
         else:
             text += " Let each node tell news to fewer nodes, or stop sooner."
         return run.wrong("too_many_messages", text, line=line, expected=f"at most {most}", got=str(cost))
