@@ -291,6 +291,8 @@ def drain(bench: RankBench) -> Chart:
                     "SIGTERM's default ends a process, and uvicorn's own handler raises SIGTERM again when it is "
                     "done. Handle SIGTERM yourself, and return from serve_replica()."
                 )
+                if case.label.endswith("loads"):
+                    hint += " Here the checkpoint was still being loaded: have your handler set before that begins."
             raise lost(bench, case, told, "crash", f"after SIGTERM, {how} instead of exit status 0. {hint}",
                        "exit status 0", how, happened)  # fmt: skip
         first = first or chart(plan, told)
