@@ -122,9 +122,15 @@ def _why(job: Job, got: Array, right: Array, step: int) -> str:
             "all is computed in float32, and that the loss is not rounded."
         )
     if loaded:
+        fix = "If other checks lose points, fix these first."
+        if step > first:
+            return (
+                "The losses before save are right, and so is the first one after load, which needs the saved parameters. "
+                f"{fix} Check the optimizer's state that save writes and load restores, and the updates on the mesh {named(mesh)}."
+            )
         return (
-            "The losses before save are right. At fault is the last update before it, what save writes or what load "
-            "restores. If other checks lose points, fix these first."
+            f"The losses before save are right. {fix} Check the last update before save, what save writes, what load "
+            f"restores, and the forward pass on the mesh {named(mesh)}."
         )
     if job.other and not loaded:
         before = (

@@ -239,7 +239,8 @@ def losses(
 ) -> list[float]:  # fmt: skip
     """The loss of every step. Mistakes: how losses are weighed, and shown; a `factor` on gradients; how much of them is
     kept for the next step, and of those that were there before the first `uncleared` step; what the checkpoint forgets
-    ("optimizer", "model", "both", or "later": all after the first save)."""
+    ("optimizer"; "moments", whose optimizer made one step without gradients; "model"; "both"; or "later": all after the
+    first save)."""
     values = {name: value.astype(np.float64) for name, value in job.values.items()}
     optimizer, told = _Optimizer(job, values), []
     before: Values = {name: np.full_like(value, float(job.stale)) for name, value in values.items()}
@@ -249,9 +250,10 @@ def losses(
         if step == len(job.tokens) and forget == "later":
             optimizer, values = early, early.values
         elif step == len(job.tokens) and forget:
-            if forget != "optimizer":
+            if forget in ("model", "both"):
                 values = {name: value[::-1].astype(np.float64) for name, value in job.values.items()}
             optimizer = replaced(optimizer, values) if forget == "model" else _Optimizer(job, values)
+            optimizer.count += forget == "moments"  # get_state_dict() makes the state by such a step
         flat = tokens.reshape(-1, tokens.shape[-1])
         weights = weigh(masks).reshape(len(flat), -1)
         loss, grads = gradients(values, flat, weights, job.heads)
@@ -334,7 +336,8 @@ def mistakes(job: Job) -> Iterator[tuple[list[float], str]]:
             advice = f"{which}: check by what you divide, and over which ranks you count the tokens."
             yield losses(job, factor=1 / ways), f"{told} small. {advice}"
     if n > 1:
-        yield losses(job, factor=n), f"training with gradients that are {n} times too large."
+        advice = f" {_TOO_LARGE['dp_shard']}" if "dp_shard" in sizes else ""
+        yield losses(job, factor=n), f"training with gradients that are {n} times too large.{advice}"
         yield losses(job, factor=1 / n), f"training with gradients that are {n} times too small."
     yield losses(job, factor=0.0), "a model that never changes. Step the optimizer with the gradients of the step."
     for keep in sorted({1, n, size(job.mesh, "dp_replicate")}):  # what was reduced may be reduced again
@@ -349,7 +352,8 @@ def mistakes(job: Job) -> Iterator[tuple[list[float], str]]:
 
 
 _TOO_LARGE = {
-    "dp_shard": "fully_shard averages over its mesh: a loss that is already divided by all ranks' counts needs a sum.",
+    "dp_shard": "Multiply a rank's share of the mean loss by the number of ranks only if fully_shard averages the gradients. "
+    "If it adds them up, do not multiply.",
     "dp_replicate": "The loss is a mean over all ranks' tokens: no rank's gradient may count more than once.",
     "tp": "The ranks of a tp group work on the same tokens: do not treat them as data-parallel ranks.",
 }
@@ -362,6 +366,7 @@ def forgotten(job: Job) -> Iterator[tuple[list[float], str]]:
         "get_state_dict() makes them."
     )
     yield losses(job, forget="optimizer"), told
+    yield losses(job, forget="moments"), told
     yield losses(job, forget="both"), "the new model as it was made. load() must put the saved values into it."
     told = "the first of two saves into this folder. Each save must replace the checkpoint that is there."
     yield losses(job, forget="later"), told
