@@ -56,6 +56,8 @@ HIERARCHICAL: list[Row] = [
     ("inside_only", "sum", ("the exchange between nodes is missing",)),
     ("between_nodes_only", "sum", ("one a node",)),
     ("int64_through_float64", "any_length", ("what float64 cannot hold",)),
+    ("nodes_first", "crossing", ("at least 2,048 bytes there, enough for an all-reduce of the whole tensor",)),
+    ("pieces_by_rows", "crossing", ("whole rows of 3,072 bytes, and 1/M of a shard is 1,024",)),
 ]  # fmt: skip
 ZERO: list[Row] = [
     ("idle_rank", "same", ("Rank 1 keeps no optimizer state: the optimizer there never steps.",)),

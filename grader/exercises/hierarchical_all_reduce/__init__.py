@@ -163,7 +163,11 @@ def _habit(case: Case, result: CallResult, size: int) -> str:
             return f"All messages between nodes begin or end on {name} {min(hub)}: its uplink is the bottleneck."
     nodes = n // k
     if k > 1 and all(sum(op.size for op in sent) * nodes >= 2 * (nodes - 1) * size for sent in out if sent):
-        return "It is whole tensors that leave the node: let each rank send only its shard of its node's sum."
+        return (
+            f"Every rank that sends to other nodes sends at least {2 * (nodes - 1) * size // nodes:,} bytes there, enough for "
+            "an all-reduce of the whole tensor. Sum up inside the nodes first, and let each rank send only its shard of its "
+            "node's sum."
+        )
     astray = next((op for sent in out for op in sent if op.peer % k != op.rank % k), None)
     if astray is not None:
         return (
@@ -172,6 +176,13 @@ def _habit(case: Case, result: CallResult, size: int) -> str:
             "about its own shard."
         )
     largest, piece = max(op.size for sent in out for op in sent), -(-size // n)
+    shape = case.tensors[0].shape
+    row = size // shape[0]
+    if len(shape) > 1 and largest > piece and not any(op.size % row for sent in out for op in sent):
+        return (
+            f"All messages between nodes are whole rows of {row:,} bytes, and 1/M of a shard is {piece:,}. Cut the flat tensor, "
+            "tensor.contiguous().view(-1), into shards and pieces, not the matrix into rows."
+        )
     if largest > piece:
         return f"There are messages of {largest:,} bytes between nodes, and 1/M of a shard is {piece:,}: pass on such pieces."
     return "Between nodes a rank need send no more than 2(M-1) messages, each 1/M of its shard."
