@@ -254,6 +254,15 @@ def budget(bench: RankBench) -> Any:
     return pictured(bench, "wrong")
 
 
+def _drawn(run: Run, most: int) -> str:
+    """Where more than `most` numbers were drawn between two calls of target, or before the first; "" if nowhere."""
+    for call, (before, until) in enumerate(zip((0, *run.drawn), run.drawn, strict=False)):
+        if until - before > most:
+            where = f"between calls {call} and {call + 1} of target" if call else "before its first call of target"
+            return f" It drew {until - before} of them {where}."
+    return ""
+
+
 def _raise_over_budget(bench: RankBench, tried: Tried, run: Run) -> None:
     if run.over:
         raise overrun(bench, tried, run)
@@ -283,7 +292,7 @@ def _raise_over_budget(bench: RankBench, tried: Tried, run: Run) -> None:
         text = (
             f"your function drew {says.counted(len(run.digits), 'random number')} in {says.counted(run.target, 'round')}. "
             f"A round draws at most 2 k + 1 = {2 * tried.k + 1}: one for each draft, one to accept or refuse each draft, "
-            "and one for the last token."
+            f"and one for the last token.{_drawn(run, 2 * tried.k + 1)}"
         )
         raise losing(bench, tried, "too_many_rounds", text, f"at most {numbers} numbers", f"{len(run.digits)}",
                     rounds_of(tried, run))  # fmt: skip

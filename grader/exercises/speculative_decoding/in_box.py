@@ -49,8 +49,11 @@ class Models:
         self._following, self._most = following, most
         self._known: dict[tuple[int, ...], tuple[Row, Row]] = {}  # contexts with the rows after each of their tokens
         self.calls: list[tuple[str, tuple[int, ...]]] = []
+        self.numbers = Numbers(2, (), 0)  # of the run that calls
+        self.drawn: list[int] = []  # how many of them before each call of target
 
     def target(self, tokens: Sequence[int]) -> Row:
+        self.drawn.append(len(self.numbers.digits))
         return self._called("target", tokens)
 
     def draft(self, tokens: Sequence[int]) -> Row:
@@ -99,7 +102,7 @@ def outcomes(
         prefix = [*digits[:-1], digits[-1] + 1]
     calls = [[who, *tokens] for who, tokens in models.calls] if only is not None else []
     again = _run(generate, models, Numbers(levels, [], most), prompt, new, k) if only is None else runs[0]
-    steady = again == runs[0] and len(runs[-1]["digits"]) >= len(prefix)
+    steady = _packed(again)[:-1] == _packed(runs[0])[:-1] and len(runs[-1]["digits"]) >= len(prefix)
     return {"runs": [_packed(run) for run in runs], "steady": steady, "calls": calls, "others": _others()}
 
 
@@ -118,6 +121,7 @@ def counted(
 def _run(generate: Any, models: Models, numbers: Numbers, prompt: list[int], new: int, k: int) -> dict[str, Any]:
     """One call, and what came of it."""
     models.calls.clear()
+    models.numbers, models.drawn = numbers, []
     random.seed(0)
     np.random.seed(0)
     torch.default_generator.manual_seed(0)
@@ -131,7 +135,7 @@ def _run(generate: Any, models: Models, numbers: Numbers, prompt: list[int], new
     return {
         "digits": list(numbers.digits), "tokens": tokens, "kind": kind, "over": over, "kept": given == prompt,
         "target": of.count("target"), "draft": of.count("draft"),
-        "longest": max((len(tokens) for _, tokens in models.calls), default=0),
+        "longest": max((len(tokens) for _, tokens in models.calls), default=0), "drawn": models.drawn,
     }  # fmt: skip
 
 
@@ -157,7 +161,7 @@ def _packed(run: dict[str, Any]) -> list[Any]:
     return [run[name] for name in FIELDS]
 
 
-FIELDS = ("digits", "tokens", "kind", "over", "kept", "target", "draft", "longest")
+FIELDS = ("digits", "tokens", "kind", "over", "kept", "target", "draft", "longest", "drawn")
 
 
 def _others() -> list[str]:

@@ -20,7 +20,7 @@ class Run:
 
     `digits` say which numbers it drew, `tokens` what it returned (None for what is none), `kind` what that is where it
     is no list of ints, `over` what it took too much of ("numbers" or "calls"). `kept`: the prompt is as it was. `target`
-    and `draft` are numbers of calls, `longest` the most tokens of one.
+    and `draft` are numbers of calls, `longest` the most tokens of one, `drawn` the numbers drawn before each of target.
     """
 
     digits: Tokens
@@ -31,11 +31,14 @@ class Run:
     target: int
     draft: int
     longest: int
+    drawn: Tokens
 
     @classmethod
     def of(cls, told: Sequence[Any]) -> Run:
         digits, tokens, kind, over, kept, *counts = told
-        return cls(tuple(digits), None if tokens is None else tuple(tokens), str(kind), str(over), bool(kept), *counts)
+        target, draft, longest, drawn = counts
+        given = None if tokens is None else tuple(tokens)
+        return cls(tuple(digits), given, str(kind), str(over), bool(kept), target, draft, longest, tuple(drawn))
 
     def repeats(self, prompt: Tokens, new: int) -> bool:
         """Whether it returned the prompt before the new tokens."""

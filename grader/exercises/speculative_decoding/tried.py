@@ -98,8 +98,7 @@ def overrun(bench: RankBench, tried: Tried, run: Run) -> Lost:
         text = (
             f"generate was stopped after {says.counted(len(run.digits), 'random number')}. It needs at most "
             f"{says.counted(tried.new, 'round')}, and a round draws at most 2 k + 1 = {2 * tried.k + 1} numbers: one for each "
-            "draft, one to accept or refuse each draft, and one for the last token. Does your code draw again until a token "
-            "fits? Draw once, from norm(max(0, p - q))."
+            f"draft, one to accept or refuse each draft, and one for the last token. {_too_many_numbers(tried, run)}"
         )
         return losing(bench, tried, "too_many_rounds", text, f"at most {most}", "more", rounds_of(tried, run))
     text = (
@@ -107,6 +106,22 @@ def overrun(bench: RankBench, tried: Tried, run: Run) -> Lost:
         f"of target and gives at least one token, so {tried.new} rounds are enough. Does your loop end?"
     )
     return losing(bench, tried, "too_many_rounds", text, f"at most {tried.new} calls of target", f"{run.target}")
+
+
+def _too_many_numbers(tried: Tried, run: Run) -> str:
+    """What the calls of a run that was stopped say about its numbers, and what to do."""
+    called = f"called draft {says.counted(run.draft, 'time')} and target {says.counted(run.target, 'time')}"
+    if run.target > tried.new:
+        return f"It had {called}. Call target once a round, on the context and all drafts. Each round gives at least one token."
+    if run.draft > tried.k * tried.new:
+        return (
+            f"It had {called}, and k is {tried.k}. Draw at most k drafts before each call of target, and stop when there "
+            f"{'is' if tried.new == 1 else 'are'} {says.counted(tried.new, 'new token')}."
+        )
+    return (
+        f"It had {called}, which need at most {2 * run.draft + run.target} numbers. Draw the token after a refusal once, from "
+        "norm(max(0, p - q)). Never draw again until a token fits."
+    )
 
 
 def replayed(bench: RankBench, tried: Tried, beginning: Tokens) -> tuple[tuple[Call, ...], Tokens, Tokens] | None:
