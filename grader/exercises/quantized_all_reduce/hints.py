@@ -8,12 +8,16 @@ import numpy as np
 
 from grader import says
 from grader.exercises.quantized_all_reduce.cases import UNEQUAL
-from grader.exercises.quantized_all_reduce.float8 import Array, Job, at_every_hop, reference
+from grader.exercises.quantized_all_reduce.float8 import Array, Job, at_every_hop, quantized, reference
 
 BIASED = 0.01  # of the sum, by which results are too small in magnitude and not by chance
 FEW = 8  # elements, of which it can be chance what they have in common
 ABSOLUTE = "A block's scale comes from the largest absolute value in it."
 EVERY = "The owner of an element must add the values of every rank once, its own too."
+RULE = (
+    "Quantize an element at most twice: on the way to its owner, and on the way back. Use float8_e4m3fn codes with a "
+    "scale for each block, and add in float32."
+)
 E5M2 = {"mantissa": 2, "smallest": -14, "largest": 57344.0}
 
 
@@ -30,8 +34,10 @@ def why(job: Job, rank: int, got: Array, wrong: Array, contiguous: bool = True) 
             )
         copied = "" if contiguous else " It is not contiguous, so reshape(-1) and flatten() return a copy of it."
         return "The tensor is unchanged. Write the sum into the tensor that was passed in." + (copied or _rest(job))
-    if wrong.min() >= _whole(job) and np.array_equal(values, job.inputs[rank][wrong]):
-        return f"From element {wrong.min()} on, the tensor still has its own values.{_rest(job)}"
+    since = int(np.flatnonzero(got != job.inputs[rank]).max()) + 1
+    if wrong.min() >= since:
+        rest = _rest(job) if wrong.min() >= _whole(job) else " The elements at the end must be summed, too."
+        return f"From element {since:,} on, the tensor still has its own values.{rest}"
     if not values.any():
         return _lost(job, got, wrong)
     if found := (
@@ -200,23 +206,22 @@ def _cut(job: Job, got: Array, small: Array, count: int) -> str:
 
 def inaccurate(job: Job, got: Array, error: float) -> str:
     """What gives a root mean square error of just this size, or a bias."""
+    codes = [quantized(each, job.block) for each in job.inputs]
     for other, words in (
         (reference(job.inputs, job.block, **E5M2), "float8_e5m2 codes, which have 2 bits of mantissa, give"),
         (at_every_hop(job.inputs, job.block), "a ring that quantizes partial sums at every hop gives"),
+        (at_every_hop(codes, job.block), "an owner that rounds its sum to float8 after every addition gets"),
     ):
         known = job.error(other)
         if abs(error / known - 1) < 0.03:
-            return f"For comparison, {words} {known:.4g}."
+            return f"For comparison, {words} {known:.4g}. {RULE}"
     lost = 1 - float(got @ job.total / (job.total @ job.total))
     if lost > BIASED:
         return (
             f"On average, the results are {100 * lost:.2g} % too small in magnitude. Rounding to the nearest code has no such "
             "bias: look for values that are truncated or cut off."
         )
-    return (
-        "Quantize an element at most twice: on the way to its owner, and on the way back. Use float8_e4m3fn codes with a "
-        "scale for each block, and add in float32."
-    )
+    return RULE
 
 
 def apart(job: Job, results: Sequence[Array], rank: int) -> str:
