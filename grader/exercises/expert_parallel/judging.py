@@ -141,7 +141,8 @@ def _why_output(found: Found, step: int, gots: list[Array | None], rank: int, to
     if not row.any():
         return "All pairs of this token are dropped, so its output is zero."
     if not got[token].any():
-        return f"The whole row is zero, but {int(routing.kept[at].sum())} of the token's {layer.k} pairs are kept."
+        kept = int(routing.kept[at].sum())
+        return f"The whole row is zero, but {kept} of the token's {layer.k} pairs {'is' if kept == 1 else 'are'} kept."
     if all(
         each is not None and np.allclose(each, whole, 0.02, 0.02)
         for each, whole in zip(gots, right.outputs, strict=True)

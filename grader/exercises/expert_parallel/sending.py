@@ -21,6 +21,7 @@ from grader.worlds.ranks import RankBench
 
 PARTS = ("forward", "backward", "finish_gradient_sync()")
 EXCHANGES = (3, 2)  # collectives forward and backward
+ONLY = "Send a token only to the ranks of its experts, without padding."
 LEAST = 0.9  # of the bytes of the tokens whose experts are on other ranks
 
 
@@ -118,9 +119,25 @@ def sent(bench: RankBench, case: Case, found: Found) -> None:
                     f"{found.when(step)}all ranks together send {total:,} bytes in the {PARTS[part]} pass. Each of the "
                     f"{layer.k * batch.tokens} pairs of a token and an expert goes to its expert and back, "
                     f"{pairs:,} bytes, and counts may take {allowed - pairs:,} bytes more. "
-                    f"{_sends_most(found, ranks)} Send a token only to the ranks of its experts, without padding."
+                    f"{_sends_most(found, ranks)} {(not part and _long_rows(layer, batch, ranks)) or ONLY}"
                 )
                 raise found.lost("too_many_bytes", what, None, f"at most {allowed:,} bytes", f"{total:,} bytes")
+
+
+def _long_rows(layer: Layer, batch: Batch, ranks: list[list[Operation]]) -> str:
+    """Of a first exchange of values that takes a little more for every pair than a token has, on all ranks; empty if not."""
+    rows = []
+    for rank, posted in enumerate(ranks):
+        first = next((op for op in posted if op.name.startswith("all_to_all") and op.dtype == "float32"), None)
+        rows.append(first.size / max(1, layer.k * len(batch.x[rank])) if first else 0)
+    row, pairs = moe.FEATURES * 4, layer.k * len(batch.x[0])
+    if len(set(rows)) > 1 or not row < rows[0] < 2 * row:
+        return ""
+    return (
+        f"In the exchange of the tokens, rank 0 sends {rows[0]:g} bytes for each of its {pairs} pairs, and the {moe.FEATURES} "
+        f"features of a token take {row}. Send only the features, without padding. Counts for each expert tell which expert a "
+        "row is for."
+    )
 
 
 def _apart(found: Found) -> None:
