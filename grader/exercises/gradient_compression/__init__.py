@@ -16,7 +16,7 @@ import numpy as np
 from grader import tally
 from grader.exercise import Check, Exercise
 from grader.exercises.common import checks
-from grader.exercises.gradient_compression.compression import Array, Job, Problem, cases, close, habit
+from grader.exercises.gradient_compression.compression import UNCLEARED, Array, Job, Problem, cases, close, habit
 from grader.ranks.program import CallResult, Function, Strided
 from grader.worlds.cases import Case
 from grader.worlds.ranks import RankBench, Ranks
@@ -24,6 +24,10 @@ from grader.worlds.ranks import RankBench, Ranks
 ITEM = 4  # bytes of a float32
 HEADER = 64
 FACTOR = 1.1
+COPIED = (
+    " This gradient is not contiguous, so reshape(-1) and flatten() can return a copy. Zeros that you write into a copy do not "
+    "reach the residual."
+)
 
 
 def _calls(bench: RankBench, group: str) -> Iterator[tuple[Case, Job, CallResult]]:
@@ -77,10 +81,13 @@ def _right(bench: RankBench, case: Case, job: Job, result: CallResult, calls: in
                 continue
             wrong = np.flatnonzero(~np.isclose(got, expected, rtol=1e-5, atol=1e-5).reshape(-1))
             place, flat = int(wrong[0]), got.reshape(-1)
+            why = habit(job, call, got) or _guess(job, call, rank, got)
+            if why == UNCLEARED and not case.arguments[rank][1][call][2].view().flags.c_contiguous:
+                why += COPIED
             message = (
                 f"With {case.label}: in {_which(job, call)} rank {rank}'s result is wrong in {len(wrong)} of "
                 f"{expected.size} elements: element {place} is {flat[place]:.6g} instead of "
-                f"{expected.reshape(-1)[place]:.6g}. {habit(job, call, got) or _guess(job, call, rank, got)}"
+                f"{expected.reshape(-1)[place]:.6g}. {why}"
             ).strip()
             texts = f"{expected.reshape(-1)[place]:.6g}", f"{flat[place]:.6g}"
             raise bench.lost(case, "wrong_result", message, rank, *texts)

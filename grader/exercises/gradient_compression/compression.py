@@ -68,9 +68,10 @@ def kept(ratio: float, elements: int, rounds: str = "down") -> int:
 
 
 RIGHT = Rule()
+UNCLEARED = "The residual still holds what was sent. Set the places that were sent to zero."
 HABITS = (
     (Rule(residual="none"), "The residual is missing. Add what is not sent to the next gradient."),
-    (Rule(residual="everything"), "The residual still holds what was sent. Set the places that were sent to zero."),
+    (Rule(residual="everything"), UNCLEARED),
     (Rule(selects="rank 0"), "All ranks sent the places that rank 0 selected. Let each rank select and send its own."),
     (Rule(divides="nobody"), "This is the sum over the ranks. Divide by the number of ranks."),
     (Rule(divides="senders"), "Each element was divided by the number of ranks that sent it. Divide by N: a rank that "
