@@ -267,7 +267,10 @@ def _advice(run: Follow, one: Live) -> str:
         return why
     if any(one.ended == "cancelled" for one in run.live.values()):
         return "Free the blocks of a request as soon as it is cancelled or over, and admit the next one then"
-    return "Admit a request as soon as its prompt fits: blocks for tokens to come are taken when they come"
+    return (
+        "Admit requests as long as their prompts fit, also several in one step: blocks for tokens to come are taken when they "
+        "come"
+    )
 
 
 # ---- shared blocks
