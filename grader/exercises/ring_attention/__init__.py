@@ -38,7 +38,7 @@ def cases(draw: Draw) -> Iterator[Case]:
             length = 2 if n in (5, 8) else 4
             sizes: tuple[Size, ...] = (Size(n, length, batch=1 + n % 2, heads=1 + n % 3, dim=(4, 5, 8)[n % 3]),)
             if n == TOLD:
-                sizes = (Size(n, 6), Size(n, 6))  # two calls, as of a model's layers
+                sizes = (Size(n, 6), Size(n, 6))  # two calls, as of a model's layers; only one of them with a mask
             yield _attend(draw, group, causal, sizes, most=most, layout=layout)
         yield _attend(draw, "large", causal, (Size(2, 8),), far="up and down", layout="heads last")
         yield _attend(draw, "large", causal, (Size(TOLD, 8),), far="mixed" if causal else "up and down")
@@ -64,16 +64,18 @@ def _attend(
     draw: Draw, group: str, causal: bool, sizes: tuple[Size, ...], *, timed: bool = False, engine: str = "sim",
     coded: bool = False, far: str = "", **more: Any,
 ) -> Case:  # fmt: skip
-    """One or more calls on every rank, forward and backward."""
-    size = sizes[0]
+    """One or more calls on every rank, forward and backward. Only the first of them has a causal mask."""
+    size, masks = sizes[0], (causal, *[False] * (len(sizes) - 1))
     label = f"{'a causal mask' if causal else 'no mask'} on {size}"
+    if causal and len(sizes) > 1:
+        label = f"a causal mask in call 1 and none in call 2, on {size}"
     generator = draw.generator(f"{group} {label}")
     made = [problems.draw(generator, each, coded=coded, far=far, **more) for each in sizes]
     given, codes = tuple(problem for problem, _ in made), made[0][1]
 
     def told(rank: int) -> tuple[Any, ...]:
         plan = {
-            "causal": causal,
+            "causal": list(masks),
             "seconds": measured.seconds(size) if timed else 0.0,
             "together": 1.0 if timed else 0.0,
             "codes": [code for other, code in enumerate(codes) if other != rank] if coded else [],
@@ -82,7 +84,7 @@ def _attend(
 
     network: Network = measured.network(size) if timed else ROUNDS
     arguments = tuple(told(rank) for rank in range(size.ranks))
-    expected = Attention(given, causal, FAR if far else NEAR)
+    expected = Attention(given, masks, FAR if far else NEAR)
     telling = size.ranks == TOLD and not coded
     return Case(group, label, arguments, "ring_attention", engine, network, expected, telling, by="attend",
                 simulated=coded)  # fmt: skip

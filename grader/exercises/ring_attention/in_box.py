@@ -73,7 +73,7 @@ def places(split: Any, shape: tuple[int, ...], count: int) -> Any:
 
 def attend(theirs: Any, plan: dict[str, Any], *problems: list[torch.Tensor]) -> dict[str, Any]:
     """Every problem forward, then all backward, the last one first, as the layers of a model do."""
-    count, causal = dist.get_world_size(), plan["causal"]
+    count = dist.get_world_size()
     batch, heads, length, dim = problems[0][0].shape
     told: dict[str, Any] = {"places": places(submission.split, (batch, heads, count * length, dim), count)}
     context = getattr(dist.distributed_c10d._get_default_group(), "context", None)
@@ -84,7 +84,7 @@ def attend(theirs: Any, plan: dict[str, Any], *problems: list[torch.Tensor]) -> 
     kept = [[each.detach().clone() for each in tensors] for tensors in given]  # what a caller has may not change
     compute(MARK, MARK_NAME)
     with _watched(watch, charge, FORWARD):
-        outputs = [theirs(*tensors, causal) for tensors in given]
+        outputs = [theirs(*tensors, causal) for tensors, causal in zip(given, plan["causal"], strict=True)]
     told["outputs"], told["type"] = outputs, type(outputs[0]).__name__
     if watch is not None:
         watch.look(BETWEEN)

@@ -26,11 +26,16 @@ Call = tuple[Case, CallResult]
 
 @dataclass(frozen=True, eq=False)
 class Attention:
-    """What a case is about: its problems, whether there is a mask, and what the output may differ by."""
+    """What a case is about: its problems, which of them have a mask, and what the output may differ by."""
 
     given: tuple[Problem, ...]
-    causal: bool
+    masks: tuple[bool, ...]
     tolerance: float = NEAR
+
+    @property
+    def causal(self) -> bool:
+        """Whether there is a mask in any call."""
+        return any(self.masks)
 
     @property
     def size(self) -> Size:
@@ -175,12 +180,11 @@ def values(bench: RankBench, group: str) -> Iterator[Call]:
         checks.allowed(bench, case, result)
         about: Attention = case.expected
         places = _places(bench, case, result) if about.causal else None
-        for number, problem in enumerate(about.given):
-            right = problem.attended(problem.seen(places))
-            which = f" of call {number + 1}" if len(about.given) > 1 else ""
+        for number, (problem, masked) in enumerate(zip(about.given, about.masks, strict=True)):
+            right = problem.attended(problem.seen(places if masked else None))
             for what in range(len(right)):
                 got = [_numbers(bench, case, result, rank, what, number) for rank in range(case.ranks)]
-                _compare(bench, case, result, problem, places, right, got, what, which)
+                _compare(bench, case, result, number, places, right, got, what)
         yield case, result
 
 
@@ -239,11 +243,12 @@ def _numbers(bench: RankBench, case: Case, result: CallResult, rank: int, what: 
 
 
 def _compare(
-    bench: RankBench, case: Case, result: CallResult, problem: Problem, places: Array | None, right: list[Array],
-    got: list[Array], what: int, which: str,
+    bench: RankBench, case: Case, result: CallResult, number: int, places: Array | None, right: list[Array],
+    got: list[Array], what: int,
 ) -> None:  # fmt: skip
-    """Raise Lost at the rank that is furthest off, if one is too far."""
+    """Raise Lost at the rank that is furthest off in a call, if one is too far."""
     about: Attention = case.expected
+    problem, which = about.given[number], f" of call {number + 1}" if len(about.given) > 1 else ""
     greatest = float(np.abs(right[what]).max())
     off = [
         float(np.nan_to_num(np.abs(mine - own), nan=np.inf).max()) for mine, own in zip(got, right[what], strict=True)
@@ -257,11 +262,38 @@ def _compare(
     )
     one, other = plain.apart(float(got[rank][place]), float(right[what][rank][place]))
     position = "" if places is None else f", position {places[rank][place[2]]} of the sequence"
+    why = _mask_of_another(about, number, places, right, np.stack(got), what)
+    why = why or _why(problem, places if about.masks[number] else None, right, np.stack(got), what, rank, about)
     message = (
         f"With {case.label}: rank {rank}'s {NAMES[what]}{which} is {one} at {tuple(map(int, place))}{position}. Full "
-        f"attention gives {other}. {_why(problem, places, right, np.stack(got), what, rank, about)}"
+        f"attention gives {other}. {why}"
     ).rstrip()
     raise bench.lost(case, "wrong_result", message, rank, other, one)
+
+
+def _near(wrong: Array, mine: Array) -> bool:
+    return bool(np.allclose(mine, wrong, rtol=1e-3, atol=1e-4 * float(np.abs(wrong).max())))
+
+
+def _mask_of_another(
+    about: Attention, number: int, places: Array | None, right: list[Array], got: Array, what: int
+) -> str:  # fmt: skip
+    """That a call took the mask of another call, where the numbers show it; empty otherwise."""
+    mine, problem = about.masks[number], about.given[number]
+    other = next((place for place, masked in enumerate(about.masks) if masked != mine), None)
+    if other is None or _near(right[what], got):
+        return ""
+    seen, wrong = (problem.seen(places if masked else None) for masked in (mine, not mine))
+    made = [problem.attended(wrong)[what], *([problem.remasked(seen, wrong)[what]] if what else [])]
+    if not any(_near(each, got) for each in made):
+        return ""
+    told = f"Call {number + 1} has causal={mine}, and call {other + 1} has causal={not mine}. "
+    if what == 0:
+        return f"{told}The output of call {number + 1} follows causal={not mine}. Use the `causal` that each call is given."
+    return (
+        f"{told}Both ran before the first backward pass. The output of call {number + 1} is right, but its backward pass "
+        f"follows causal={not mine}. Keep `causal` for each call, for example as ctx.causal."
+    )
 
 
 def _why(
@@ -270,7 +302,7 @@ def _why(
     """What the wrong numbers hold, in a sentence."""
 
     def near(wrong: Array, mine: Array = got) -> bool:
-        return bool(np.allclose(mine, wrong, rtol=1e-3, atol=1e-4 * float(np.abs(wrong).max())))
+        return _near(wrong, mine)
 
     name, own, n = NAMES[what], right[what][rank], problem.size.ranks
     if not np.isfinite(got).all():

@@ -137,6 +137,19 @@ class Problem:
         found = (weights @ v, slopes @ k, slopes.swapaxes(-1, -2) @ q, weights.swapaxes(-1, -2) @ grad)
         return [_by_rank(each, self.size) for each in found]
 
+    def remasked(self, seen: Array | None, other: Array | None) -> list[Array]:
+        """What `attended` gives where the backward pass masks by `other`, with each query's sums of the forward pass."""
+        q, k, v, grad = self._rows
+        logits = q @ k.swapaxes(-1, -2) * self.scale
+        forward, again = (logits if mask is None else np.where(mask, logits, -np.inf) for mask in (seen, other))
+        top = forward.max(-1, keepdims=True)
+        total = np.exp(forward - top).sum(-1, keepdims=True)
+        out = np.exp(forward - top) / total @ v
+        weights = np.exp(again - top) / total
+        slopes = weights * (grad @ v.swapaxes(-1, -2) - (grad * out).sum(-1, keepdims=True)) * self.scale
+        found = (out, slopes @ k, slopes.swapaxes(-1, -2) @ q, weights.swapaxes(-1, -2) @ grad)
+        return [_by_rank(each, self.size) for each in found]
+
     def owners(self) -> Array:
         """Of each row of the sequence, in the order of ranks."""
         return np.repeat(np.arange(self.size.ranks), self.size.length)
