@@ -49,6 +49,8 @@ def cases(draw: Draw) -> Iterator[Case]:
     yield _case(draw, "death", 4, Plan((1, 2, 3), (10, 10, 15), 6, LR, 2, (1, 3)), 150, QUICK, kills)
     kills = "kill:1@t=17", "kill:2@t=40"
     yield _case(draw, "death", 3, Plan((1, 2), (10, 25), 4, LR, WITHOUT, (1, 2)), 90, QUICK, kills)
+    kills = "kill:1@t=18", "kill:2@t=20"  # both in the middle of round 2, for which nobody has sent a gradient
+    yield _case(draw, "death", 3, Plan((1, 2), (10, 15), 3, LR, 0, (1, 2)), 90, QUICK, kills)
     plan = Plan((*range(1, 13),), (10,) * 12, 2, LR, WITHOUT, (12,))  # a number of two digits, each a worker's, too
     yield _case(draw, "death", 13, plan, 90, QUICK, ("kill:12@t=13",))
     yield _case(draw, "real", 4, Plan((1, 2, 3), (0, 0, 0), 6, LR, WITHOUT), 100, engine="gloo")

@@ -167,7 +167,9 @@ def _calls(bench: RankBench, group: str) -> Iterator[tuple[Case, CallResult, Arr
                 raise bench.lost(case, "wrong_result", message, 0)
             values = final.view().astype(np.float64)
             if not np.isfinite(values).all():
-                message = f"With {case.label}: the server's parameters are not finite. An update is parameters -= lr * gradient."
+                message = (
+                    f"With {case.label}: the server's parameters are not finite. {_not_finite(given.plan, result)}"
+                )
                 raise bench.lost(case, "wrong_result", message, 0)
             yield case, result, values, {rank: _noted(given, result, rank) for rank in given.plan.workers}
     except Lost as lost:
@@ -201,7 +203,7 @@ def _stranger(lost: Lost, plan: Plan, trace: Trace) -> str:
 
 def _of_a_death(plan: Plan, told: str, trace: Trace) -> str:
     """What to do about a run that ended badly because a worker was killed, of which so much was `told` already."""
-    received = any(op.kind == RECV_ANY and op.failed for op in trace.operations(0))
+    received = sum(op.kind == RECV_ANY and op.failed for op in trace.operations(0))
     whole = " A round is complete when each live worker's gradient is there." if not plan.max_staleness else ""
     if "Rank 0 raised" not in told and "Rank 0 waits" not in told:
         return (
@@ -210,6 +212,9 @@ def _of_a_death(plan: Plan, told: str, trace: Trace) -> str:
         )
     if "PeerGone" in told or not received:
         return f"A receive from any source then raises RuntimeError once. Catch it, drop that worker and go on.{whole}"
+    if received == len(plan.workers):
+        rounds = " Make no update for a round without gradients." if not plan.max_staleness else ""
+        return f"Rank 0 had received the RuntimeError of every worker by then, so no worker was left and serve() must return.{rounds}"
     if "Rank 0 raised" in told:
         return "That was after the RuntimeError that names the dead worker. Drop exactly that worker, and go on."
     waiting = [rank for rank in plan.live if any(not op.done for op in trace.operations(rank)[-1:])]
@@ -223,6 +228,17 @@ def _of_a_death(plan: Plan, told: str, trace: Trace) -> str:
     return (
         "Rank 0 received the RuntimeError that names the dead worker, and then waited again. Wait only for workers that "
         f"are alive and still have to contribute gradients.{whole}"
+    )
+
+
+def _not_finite(plan: Plan, result: CallResult) -> str:
+    """What to do about parameters that are not finite: they may be of a round that nobody was left for."""
+    seen = [rows.view() for rank in plan.workers if isinstance(rows := result.arguments[rank][NOTED], Strided)]
+    if plan.live or plan.max_staleness or not all(np.isfinite(rows).all() for rows in seen):
+        return "An update is parameters -= lr * gradient."
+    return (
+        "The last parameters that the workers received were finite. The server then made another update, although no worker "
+        "had sent another gradient before it died. A round without gradients has no mean, so make no update for it."
     )
 
 
