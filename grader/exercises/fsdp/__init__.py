@@ -41,7 +41,7 @@ def cases(draw: Draw) -> Iterator[Case]:
     Where memory or bytes are counted all sizes can be divided by the number of ranks, in whatever way they are cut.
     """
     for n in (1, 2, 3, 4):
-        yield _case(draw, "trains", n, ODD, steps=5)
+        yield _case(draw, "trains", n, ODD, steps=5, dropped=2 if n == 2 else -1)
     yield _case(draw, "skips", 2, SKIPS, skips=True)
     yield _case(draw, "skips", 3, SKIPS, skips=True, dtype="float64")
     yield _case(draw, "skips", 4, SKIPS, skips=True)

@@ -168,6 +168,7 @@ def train(
                 outputs = [trainer.step(inputs, targets) for inputs, targets in zip(x, y, strict=True)]
                 evaluated = trainer.evaluate(x[0]) if _watch is not None else None
             told = {"outputs": torch.stack(outputs), "held": max(held, trainer.held()), "bare": trainer.bare}
+            told |= {"bare_at": trainer.bare_at}
             told |= {"elements": sum(p.numel() for p in trainer.parameters)}
             told |= {"own": sum(p.numel() * p.element_size() for p in trainer.parameters)}
             if _watch is not None:
@@ -221,13 +222,30 @@ class _Trainer:
         self.model, self.lr, self.momentum = model, spec["lr"], spec["momentum"]
         self.parameters = list(model.parameters())
         self.speed: list[torch.Tensor | None] = [None] * len(self.parameters)
-        self.bare = 0  # shards without a gradient after the first step
+        self.bare = 0  # shards without a gradient after the step where most have none
+        self.bare_at = -1  # the first step with such
+        self.steps, self.dropped = 0, spec["dropped"]
 
     def step(self, inputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+        """The outputs of a step. An error in the step with a forward pass more says so."""
+        try:
+            return self._step(inputs, targets)
+        except Exception as error:
+            if self.steps == self.dropped:
+                vars(error)["in_call"] = (
+                    f"That was in step {self.steps + 1}. At the start of this step, the caller called model(x) outside "
+                    "torch.no_grad() and dropped the result. No backward pass followed. After such a call, the model must "
+                    "work as before."
+                )
+            raise
+
+    def _step(self, inputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
         compute(MARK)
         for parameter in self.parameters:
             parameter.grad = None
         _enter("forward pass")
+        if self.steps == self.dropped:
+            self._outputs(inputs)
         out = self._outputs(inputs)
         told = out.detach().clone()
         _enter("backward pass")
@@ -236,7 +254,11 @@ class _Trainer:
         self.model.finish_gradient_sync()
         if _watch is not None:
             _watch.look("after finish_gradient_sync()")
-        self.bare = max(self.bare, sum(p.grad is None and p.numel() > 0 for p in self.parameters))
+        bare = sum(p.grad is None and p.numel() > 0 for p in self.parameters)
+        if bare and not self.bare:
+            self.bare_at = self.steps
+        self.bare = max(self.bare, bare)
+        self.steps += 1
         self._update()
         return told
 

@@ -73,6 +73,9 @@ def _why(job: Job, result: CallResult, got: list[Array], right: list[Array], ste
             "All outputs are right to about 7 digits, as many as float32 has. The parameters are float64: keep this dtype "
             "for the shards, for the gradients, and for all that you send."
         )
+    dropped = job.dropped if 0 <= job.dropped <= step else None
+    if dropped is not None and (told := _bare_since(result, job, dropped)):
+        return told
     for outputs, sentence in training.mistakes(job):
         if 2 * _away(got, outputs) > _away(got, right):
             continue  # the right ones are as near, as where this mistake does not show
@@ -87,12 +90,37 @@ def _why(job: Job, result: CallResult, got: list[Array], right: list[Array], ste
                     "shards have no .grad: set it."
                 )
             return sentence
+    if dropped is not None:
+        return (
+            f"All outputs before step {step + 1} are right. {_dropped(dropped)} Check what this call leaves behind, and the "
+            f"gradients of step {step}."
+        )
     if step == 0:
         return (
             "No parameter has been updated yet, so look at the forward pass: at the parameters that are gathered from the "
             "shards, and at what is called."
         )
     return f"Check the gradients of step {step}, and that the shards are gathered anew after that step."
+
+
+def _dropped(step: int) -> str:
+    return (
+        f"At the start of step {step + 1}, the caller called model(x) outside torch.no_grad() and dropped the result. No "
+        "backward pass followed."
+    )
+
+
+def _bare_since(result: CallResult, job: Job, step: int) -> str:
+    """That shards have no gradient since `step`, in which a forward pass without a backward pass came first; or empty."""
+    ranks = [rank for rank in range(job.ranks) if checks.amount(result, rank, "bare_at") == step]
+    if not ranks or math.isinf(bare := checks.amount(result, ranks[0], "bare")):
+        return ""
+    count = int(bare)
+    lack = f"{says.counted(count, 'shard')} of rank {ranks[0]} {'has' if count == 1 else 'have'} no .grad"
+    return (
+        f"{_dropped(step)} The step itself has a forward and a backward pass. After finish_gradient_sync(), {lack}. "
+        "Reduce the gradients of every backward pass, also if an earlier forward pass had none."
+    )
 
 
 def _away(got: list[Array], outputs: list[Array]) -> float:

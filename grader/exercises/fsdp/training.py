@@ -25,7 +25,8 @@ class Job:
     """What is trained, and on what: `x[rank]` and `y[rank]` are steps x batch x features.
 
     With `skips` it is a module of its own, whose forward pass leads around the units, else an nn.Sequential. `watched`
-    says that the memory of every tensor is looked at.
+    says that the memory of every tensor is looked at. Just before the forward pass of step `dropped` there is another
+    one, which no backward pass follows.
     """
 
     units: tuple[Unit, ...]
@@ -36,6 +37,7 @@ class Job:
     watched: bool = False
     lr: float = 0.03
     momentum: float = 0.8
+    dropped: int = -1
 
     @property
     def ranks(self) -> int:
@@ -82,7 +84,7 @@ class Job:
             "units": [list(unit) for unit in self.units], "names": self.names, "skips": self.skips,
             "double": self.double,
             "allowed": self.allowed_bytes if self.watched else 0, "lr": self.lr, "momentum": self.momentum,
-            "evaluated": EVALUATED,
+            "evaluated": EVALUATED, "dropped": self.dropped,
         }  # fmt: skip
 
 
