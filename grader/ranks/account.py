@@ -264,7 +264,7 @@ class Account:
     def found(self) -> tuple[Diagnosis, ...]:
         """What is to be said of a call that finished. Raises Broken if its collectives did not fit together."""
         different = blame.mismatched(self.trace, self.source)
-        if different:
+        if different and not self.unseen:  # or it may have met one that is not recorded
             raise Broken(different, "mismatched")
         if self.program.p2p_only:  # what is forbidden in the rank's process may be allowed there again
             for op in self.trace.all_operations():

@@ -17,13 +17,15 @@ SEAM = {
         "_unregister_process_group",
         "ProcessGroupGloo",
         "_new_process_group_helper",
+        "_process_group_name",
         "_get_default_group",
         "init_process_group",
     ),
     "torch._C._distributed_c10d": ("_set_thread_isolation_mode", "Backend", "ProcessGroup", "Work"),
     "torch.autograd": ("set_multithreading_enabled", "Variable"),
+    "torch.distributed.algorithms.join": ("Join",),
     "torch.futures": ("Future",),
-    "torch._C": ("_get_dispatch_mode", "_TorchDispatchModeKey"),
+    "torch._C": ("Future", "_get_dispatch_mode", "_TorchDispatchModeKey"),
     "torch.distributed.tensor._dtensor_spec": ("DTensorSpec", "TensorMeta"),
 }
 

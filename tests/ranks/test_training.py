@@ -83,6 +83,18 @@ PROGRAMS = {
             losses = train(m, o, 2 + rank())
         return losses, state(m)
     ''',
+    "ddp_join_divided": '''
+        from torch.nn.parallel import DistributedDataParallel as DDP
+        m = DDP(model()); o = torch.optim.SGD(m.parameters(), 0.1)
+        with m.join(divide_by_initial_world_size=False):
+            losses = train(m, o, 2 + rank())
+        return losses, state(m)
+    ''',
+    "ddp_static": '''
+        from torch.nn.parallel import DistributedDataParallel as DDP
+        m = DDP(model(), static_graph=True, bucket_cap_mb=0.0001)
+        return train(m, torch.optim.SGD(m.parameters(), 0.1)), state(m)
+    ''',
     "ddp_unused": '''
         from torch.nn.parallel import DistributedDataParallel as DDP
         class Net(nn.Module):

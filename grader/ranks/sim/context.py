@@ -79,7 +79,10 @@ class SimWork(dist.Work):  # type: ignore[misc]
             self._context.wait(self._op)
             future.set_result(self._context.targets(self._op))
 
-        return SimFuture(self._context, resolve)
+        future = SimFuture(self._context, resolve)
+        if self._op.done:
+            future.settle()
+        return future
 
 
 class SimMessage:
@@ -185,6 +188,7 @@ class Context:
         self.progress = self.asks if watched else None
         self.open: list[dict[int, Op]] = [{} for _ in scheduler.ranks]
         self.futures: list[list[SimFuture]] = [[] for _ in scheduler.ranks]
+        self.kept: dict[int, Any] = {}  # by rank, a request that only C++ refers to
         self.calls_back: set[int] = set()  # ranks whose reducer reduces all after a backward pass
         self._groups: dict[tuple[str, Sequence[int]], Group] = {}
 

@@ -16,6 +16,7 @@ import torch
 import torch.distributed as dist
 import torch.distributed.nn.functional  # before any rank: its default group is then whichever rank's calls it
 from torch.distributed import distributed_c10d as c10d
+from torch.distributed.algorithms.join import Join
 from torch.overrides import has_torch_function_unary
 
 from grader.ranks import groups
@@ -46,7 +47,14 @@ def install(context: Context) -> None:
         finally:
             context.calls_back.discard(rank)
 
+    def notify(joinable: Any) -> Any:
+        """Tell the other ranks that this one has not joined. The reducer may wait for it, and C++ alone does not keep
+        the object whose wait() is ours."""
+        work = context.kept[context.scheduler.current.number] = _notify(joinable)
+        return work
+
     torch._C.Future.wait, dist.Reducer._delay_all_reduce = wait, delayed
+    Join.notify_join_context = notify
 
     def made(ranks: list[int], line: int) -> None:
         context.tell({"event": "made_group", "rank": context.scheduler.current.number, "ranks": ranks, "line": line})
@@ -54,7 +62,7 @@ def install(context: Context) -> None:
     groups.tell(made if context.watches else None, context.line)
 
 
-_wait, _delayed = torch._C.Future.wait, dist.Reducer._delay_all_reduce
+_wait, _delayed, _notify = torch._C.Future.wait, dist.Reducer._delay_all_reduce, Join.notify_join_context
 _isend, _irecv = c10d.isend, c10d.irecv
 
 
