@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -174,7 +175,9 @@ def _tied(story: Story) -> str:
     for event in story.events:
         key, _, text = event.text.partition(" = ")
         if event.what == "write" and text[:1] + text[-1:] in ("[]", "{}") and len(text) < 200:  # not cut short
-            disks.setdefault(key, {}).setdefault(text, set()).add(event.node)
+            with contextlib.suppress(ValueError):  # a key may hold " = ", too
+                json.loads(text)
+                disks.setdefault(key, {}).setdefault(text, set()).add(event.node)
     for copies in disks.values():
         parts = {text: dict(_parts(json.loads(text))) for text in copies}
         for one, other in combinations(parts, 2):
