@@ -41,7 +41,8 @@ class Event:
 
 @dataclass(frozen=True)
 class Trace:
-    """What an engine is given: its limits, the requests, and what happens when. `seed` decides the model's weights."""
+    """What an engine is given: its limits, the requests, and what happens when. `seed` decides the model's weights.
+    `one_list`: equal prompts are submitted as one list, which its caller keeps."""
 
     blocks: int
     block_size: int
@@ -50,23 +51,24 @@ class Trace:
     events: tuple[Event, ...]
     seed: int = 0
     eos: int = 0
+    one_list: bool = False
 
     def told(self) -> list[Any]:
         """As lists, for a box."""
         requests = [[one.name, list(one.prompt), one.most] for one in self.requests]
         events = [[one.what, one.request, one.at, list(one.after or ())] for one in self.events]
-        return [self.blocks, self.block_size, self.budget, requests, events, self.seed, self.eos]
+        return [self.blocks, self.block_size, self.budget, requests, events, self.seed, self.eos, self.one_list]
 
     @classmethod
     def of(cls, told: Sequence[Any]) -> Trace:
         """The inverse of `told`; lists in names become tuples, which are hashable."""
-        blocks, block_size, budget, requests, events, seed, eos = told
+        blocks, block_size, budget, requests, events, seed, eos, one_list = told
         made = tuple(
             Request(tuple(name) if isinstance(name, list) else name, tuple(prompt), most)
             for name, prompt, most in requests
         )
         happens = tuple(Event(what, one, at, tuple(after) or None) for what, one, at, after in events)
-        return cls(blocks, block_size, budget, made, happens, seed, eos)
+        return cls(blocks, block_size, budget, made, happens, seed, eos, one_list)
 
 
 def ticks(chunks: Sequence[tuple[Sequence[int], int, Sequence[int]]]) -> int:
@@ -171,12 +173,16 @@ def serve(make: Callable[..., Any], trace: Trace, most_steps: int) -> list[list[
     numbers = {request.name: number for number, request in enumerate(trace.requests)}
     engine = make(recorded, trace.blocks, trace.block_size, trace.budget)
     steps: list[list[Any]] = []
+    kept: dict[tuple[int, ...], tuple[Any, list[int]]] = {}  # lists that come again, and who came first with each
     still = 0
     while len(steps) < most_steps and still < STILL and not progress.ended:
         for event in progress.begin():
             request = trace.requests[event.request]
             if event.what == "submit":
-                engine.submit(request.name, list(request.prompt), request.most)
+                prompt = list(request.prompt)
+                if trace.one_list:
+                    _, prompt = kept.setdefault(request.prompt, (request.name, prompt))
+                engine.submit(request.name, prompt, request.most)
             else:
                 engine.cancel(request.name)
         if recorded.forwards:
@@ -184,10 +190,20 @@ def serve(make: Callable[..., Any], trace: Trace, most_steps: int) -> list[list[
         busy = bool(progress.unfinished)
         returned, odd = read(engine.step(), numbers)
         forwards = _taken(recorded)
+        odd += [_changed(name, prompt, now) for prompt, (name, now) in kept.items() if now != list(prompt)]
         steps.append([progress.happened, forwards, returned, odd])
         progress.stepped(forwards[0] if forwards else (), returned)
         still = still + 1 if busy and not forwards else 0
     return steps
+
+
+def _changed(name: Any, prompt: tuple[int, ...], now: list[int]) -> str:
+    many = f"{len(now)}" if len(now) != len(prompt) else "other ones"
+    return (
+        f"the engine changed the list that submit() got as the prompt of request {name!r:.40}. The list had "
+        f"{len(prompt)} tokens, and now it has {many}. The caller submits the same list again for another request, "
+        "which would get a wrong prompt. Work on a copy: list(prompt)"
+    )
 
 
 def _taken(recorded: Recorded) -> list[Any]:

@@ -98,6 +98,12 @@ class Words:
                 f"Step {frame.step} has two chunks with {what}, but only {one.label} has these tokens there. Give each "
                 "request at most one chunk"
             )
+        if one is not None and one.ended == "cancelled" and one.absent:
+            return (
+                f"Step {frame.step} computes {what} for {one.label}, which was cancelled while it waited for blocks. "
+                f"It had returned {counted(one.returned, 'token')} before. Remove a cancelled request from the waiting "
+                "requests, too, also after a preemption"
+            )
         if one is not None:
             return (
                 f"Step {frame.step} computes {what} for {one.label}, which {_why_ended(one)}. Remove a request from "

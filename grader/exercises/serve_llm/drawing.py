@@ -123,6 +123,7 @@ class Script:
     names: list[Any] = field(default_factory=list)
     events: list[Event] = field(default_factory=list)
     ends: Sequence[int] = range(VOCABULARY)  # of which tokens model.eos is one
+    one_list: bool = False
 
     def submit(self, want: Want, name: Any, at: float = 0.0, after: tuple[Any, int] | None = None) -> None:
         self.wants.append(want)
@@ -140,5 +141,7 @@ class Script:
         """The trace, and the tokens that each of its requests must get."""
         seed, eos, found = draw(self.generator, self.wants, self.ends)
         requests = tuple(Request(name, one.prompt, one.most) for name, one in zip(self.names, found, strict=True))
-        trace = Trace(self.blocks, self.block_size, self.budget, requests, tuple(self.events), seed, eos)
+        trace = Trace(
+            self.blocks, self.block_size, self.budget, requests, tuple(self.events), seed, eos, self.one_list
+        )  # fmt: skip
         return trace, tuple(one.right for one in found)

@@ -51,6 +51,11 @@ def _alone(generator: np.random.Generator) -> Iterator[Named]:
     script = Script(generator, 10, 4, 16, ends=(0,))
     script.submit(Want(5, 2, eos=True), "ends by token 0")
     yield "alone", "a request that ends by model.eos, which is token 0", True, script
+    script = Script(generator, 10, 4, 16, one_list=True)
+    prompt = different(generator, 6)
+    script.submit(Want(6, 3, prompt), "r0")
+    script.submit(Want(6, 3, prompt), "r1", after=("r0", FAR))
+    yield "alone", "two requests, one after the other, with the same list as their prompt", True, script
 
 
 def _together(generator: np.random.Generator) -> Iterator[Named]:
@@ -195,7 +200,8 @@ def _mixed(generator: np.random.Generator, common: tuple[int, ...]) -> Iterator[
 
 
 def _cancel(generator: np.random.Generator) -> Iterator[Named]:
-    """Cancelled while it waits, in its prompt, while it decodes; after its end, twice, and before it is submitted."""
+    """Cancelled while it waits, in its prompt, while it decodes; after its end, twice, and before it is submitted; and
+    while it waits after a preemption. Then one needs all blocks."""
     script = Script(generator, 100, 4, 10)
     script.submit(Want(5, 20), "r0")
     script.submit(Want(26, 4), "prompt", after=("r0", 1))
@@ -230,6 +236,12 @@ def _cancel(generator: np.random.Generator) -> Iterator[Named]:
     script.submit(Want(5, 4), "r2", after=("r0", 1))
     script.cancel("r1", after=("r0", 3))
     yield "cancel", "the first that waits is cancelled, 10 blocks", False, script
+    script = Script(generator, 11, 4, 40)
+    script.submit(Want(20, 8), "r0")  # with 24 tokens it needs a seventh block, which r1 has
+    script.submit(Want(14, 10), "r1")
+    script.cancel("r1", after=("r0", 6))
+    script.submit(Want(40, 3), "all", after=("r0", 7))
+    yield "cancel", "one is preempted, and cancelled while it waits, 11 blocks", False, script
 
 
 def _leak(generator: np.random.Generator) -> Iterator[Named]:
