@@ -48,14 +48,15 @@ class Facts:
     @classmethod
     def drawn(cls, rng: np.random.Generator, number: int) -> Facts:
         """The first starts and loads within what the kubelet's defaults allow, but ends slowly; the second is
-        slower than the 300 s that manifests often give. Of a third, notice and request take about as long."""
+        slower than the 300 s that manifests often give, and even a twentieth of the time in which it loads is longer than
+        a probe may wait. Of a third, notice and request take about as long."""
         image = f"registry.example.com/models/spirals:{rng.integers(1, 9)}.{rng.integers(0, 40)}"
         port = int(rng.integers(5000, 9000))
         if number == 0:
             return cls(image, port, *(int(rng.integers(*each)) for each in ((4, 12), (5, 20), (40, 120), (3, 8))))
         if number == 2:
             return cls(image, port, *(int(rng.integers(*each)) for each in ((4, 12), (5, 20), (50, 60), (40, 50))))
-        others = (int(rng.integers(*each)) for each in ((310, 900), (3, 9), (31, 70)))
+        others = (int(rng.integers(*each)) for each in ((1300, 1800), (3, 9), (31, 70)))
         return cls(image, port, int(rng.choice(STARTS)), *others)
 
     @property

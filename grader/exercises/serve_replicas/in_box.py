@@ -79,11 +79,14 @@ def _live(functions: dict[str, Any], path: str, ports: list[int], line: int, tok
 
 
 def _pod(functions: dict[str, Any], arguments: list[Any]) -> str:
-    """What pod() returns, as JSON."""
+    """What pod() returns, as JSON; and in a second line what has become of that after another call."""
     found = functions["pod"](*arguments)
     if not isinstance(found, dict):
         raise TypeError(f"pod() returned {'None' if found is None else f'a {type(found).__name__}'} instead of a dict")
-    return json.dumps(found, allow_nan=False)
+    first, (image, *numbers) = json.dumps(found, allow_nan=False), arguments
+    with contextlib.suppress(Exception):  # what other arguments give is not this case's matter
+        functions["pod"](f"{image}-next", *(number + 1 for number in numbers))
+    return f"{first}\n{json.dumps(found)}"
 
 
 # ---- scripts
@@ -281,10 +284,13 @@ def replicas(
 
 
 def manifest(lives: Lives, arguments: list[Any]) -> dict[str, Any]:
-    """What pod() returns, as JSON, or the event that ended it."""
+    """What pod() returns, as JSON, and what that is after another call; or the event that ended it."""
     event = lives.run(_pod, arguments).processes[0]
     value = event.value
-    return {"pod": value if isinstance(value, str) else "", "event": None if isinstance(value, str) else event.event}
+    if not isinstance(value, str):
+        return {"pod": "", "after": "", "event": event.event}
+    first, _, after = value.partition("\n")
+    return {"pod": first, "after": after, "event": None}
 
 
 def probed(

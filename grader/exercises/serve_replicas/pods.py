@@ -21,6 +21,7 @@ from grader.worlds.ranks import RankBench
 
 SOON = 60  # seconds in which a kubelet must act on what a process says, or does not say
 LONG = 3600
+OFTEN = f"Requests must come within {SOON} s after the replica is ready. Probe more often, whatever load_seconds is."
 
 
 def _lost(
@@ -59,13 +60,33 @@ def _read(bench: RankBench, case: Case, pod: Any) -> Pod:
 
 
 def manifest(bench: RankBench) -> Chart | None:
-    """By the schema, and for the image and the port that were given."""
-    for case, facts, _, pod in _pods(bench, "manifest"):
+    """By the schema, and for the image and the port that were given; and no later call changes it."""
+    for case, facts, told, pod in _pods(bench, "manifest"):
         found = schema.problems(pod, facts.image, facts.port)
         if found:
             more = f" {len(found) - 1} more: {found[1]}" if len(found) > 1 else ""
             raise _lost(bench, case, "wrong_result", f"{found[0]}{more}", "a valid Pod", short(found[0], 80))
+        changed = _changed(pod, json.loads(told.get("after") or told["pod"]))
+        if changed:
+            message = (
+                "pod() was called once more, with other arguments, and this changed the manifest that the first call had "
+                f"returned: {changed}. Build a new dict in each call. If all calls share a template, use copy.deepcopy on it."
+            )
+            raise _lost(bench, case, "wrong_result", message, "the manifest as it was returned", short(changed, 80))
     return None
+
+
+def _changed(was: Any, now: Any, where: str = "") -> str:
+    """The first place where two manifests differ, in words; "" where there is none."""
+    if was == now:
+        return ""
+    pairs: list[tuple[Any, Any, str]] = []
+    if isinstance(was, dict) and isinstance(now, dict):
+        pairs = [(was.get(key), now.get(key), f"{where}.{key}".lstrip(".")) for key in {**was, **now}]
+    elif isinstance(was, list) and isinstance(now, list) and len(was) == len(now):
+        pairs = [(one, two, f"{where}[{at}]") for at, (one, two) in enumerate(zip(was, now, strict=True))]
+    inside = next((found for pair in pairs if (found := _changed(*pair))), "")
+    return inside or f"{where or 'it'} was {short(repr(was), 60)} and is now {short(repr(now), 60)}"
 
 
 def probes(bench: RankBench) -> Chart:
@@ -158,6 +179,8 @@ def _begins(
             f"The model can answer from second {ready} on, and at second {ready + SOON} no request is sent to the Pod yet. "
             f"Its readinessProbe asks {what}."
         )
+        if probe.port == port and probe.period * probe.successes > SOON:
+            message += f" {OFTEN}"
         raise _lost(bench, case, "too_slow", message, f"ready by second {ready + SOON}", "not ready", picture)
     _sooner(bench, case, facts, read, answers, port)
     tally.note("seconds until requests are sent", found.ready[-1][0] - ready, SOON, "s")
@@ -179,8 +202,8 @@ def _sooner(
         message = (
             f"If the model is loaded after {load} s, it can answer from second {ready} on, and at second {ready + SOON} no "
             f"request is sent to the Pod yet. Its readinessProbe asks {probe.path} every {probe.period} s{delay}. "
-            "load_seconds is the most that loading takes. Probe often, from the beginning."
         )
+        message += "load_seconds is the most that loading takes. Probe often, from the beginning." if delay else OFTEN
         raise _lost(bench, case, "too_slow", message, f"ready by second {ready + SOON}", "not ready")
 
 
