@@ -36,7 +36,7 @@ IN_THE_BOX = {
     *("ranks/lives/life.py", "ranks/lives/director.py", "ranks/lives/torchrun.py", "ranks/lives/gates.py"),
     *("ranks/worker.py", "ranks/learner.py"),
     "serving/model.py",  # in forward(), for engines: what a request gets alone is numpy's
-    *("ranks/recorder.py", "ranks/called.py", "ranks/watch.py"),
+    *("ranks/recorder.py", "ranks/called.py", "ranks/groups.py", "ranks/watch.py"),
     *(f"ranks/sim/{name}.py" for name in ("serve", "group", "world", "context", "collectives", "products", "shapes")),
     *(str(path.relative_to(PACKAGE)) for path in (PACKAGE / "exercises").glob("*/*in_box.py")),  # text for it
 }
