@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Set
 from typing import Any
 
-from grader import tally
+from grader import says, tally
 from grader.exercise import Check, Exercise
 from grader.exercises.spark_rdd import graphs as given
 from grader.jobs.sparks.bench import SparkBench
@@ -24,6 +24,7 @@ MORE = 1.2  # times the bytes of our own program
 AGAIN = 1.3  # times what was written is read, where nothing large is made twice
 OVERHEAD = 2_000  # bytes of a task's result, which it sends with no data, too; about
 TOP, ROUNDS = 10, 6
+TIED = 3  # of the top places, those for which thousands of words are frequent enough
 NO_ROUND = "page_rank without an iteration"
 
 
@@ -35,7 +36,7 @@ def _text(bench: SparkBench) -> str:
 
 
 def _varied(bench: SparkBench) -> str:
-    return given.rare_at_the_end(bench.rng("many words"), TOP)
+    return given.rare_at_the_end(bench.rng("many words"), TOP, TIED)
 
 
 def _graph(bench: SparkBench) -> str:
@@ -52,7 +53,7 @@ def _counted(bench: SparkBench) -> tuple[str, Returned]:
 
 
 def _chosen(bench: SparkBench) -> tuple[str, str, Returned]:
-    """Of which no partition may forget a word that is rare in it."""
+    """Of which no partition may forget a word that is rare in it, or one that is smaller than others as frequent."""
     text, label = _varied(bench), f"word_count of thousands of different words, top {TOP}"
     return label, text, bench.run(label, "word_count", Lines(text), TOP)
 
@@ -67,7 +68,7 @@ def _ranked(bench: SparkBench) -> tuple[str, Returned]:
 
 def _words_wrong(bench: SparkBench, label: str, text: str, top: int, rare: bool = False) -> Judge:
     """`rare`: the top words are frequent in the first lines, and rarer than others in the last ones."""
-    right = given.counted(text, top)
+    right: list[list[Any]] = given.counted(text, top)
 
     def judge(returned: Returned) -> Diagnosis | None:
         got = returned.value
@@ -93,9 +94,25 @@ def _words_wrong(bench: SparkBench, label: str, text: str, top: int, rare: bool 
                 f" {right[0][0]!r} is {given.EARLY} times in the first lines and once in the last ones, where many other "
                 "words are twice. Add up all counts of a word before you choose the top ones."
             )
+        elif _smaller_left_out(got, right, at):
+            word, times = right[at]
+            message = (
+                f"{label}: place {at + 1} is {mine} instead of {its}. Your list is in the right order, but it leaves out "
+                f"{word!r}, which occurs {says.counted(times, 'time')} as well and is smaller. If you first choose words in "
+                "each partition, choose them by count and then by word there, too."
+            )
         return bench.found("wrong_result", message, its, mine)
 
     return judge
+
+
+def _smaller_left_out(got: Any, right: list[list[Any]], at: int) -> bool:
+    """Whether all that is wrong is that greater words, which are as frequent, are in the place of smaller ones."""
+    if len(got) != len(right) or not all(_word(pair) for pair in got):
+        return False
+    if [pair[1:] for pair in got] != [pair[1:] for pair in right] or got != sorted(got, key=lambda p: (-p[1], p[0])):
+        return False
+    return bool(right[at][0] < got[at][0])
 
 
 def _word(pair: Any) -> str | None:

@@ -41,16 +41,17 @@ def words(rng: random.Random, lines: int, vocabulary: int, length: int = 8) -> s
 EARLY = 5  # times that each of the top words is in the first lines
 
 
-def rare_at_the_end(rng: random.Random, top: int, others: int = 6000, of_a_line: int = 6) -> str:
+def rare_at_the_end(rng: random.Random, top: int, tied: int, others: int = 6000, of_a_line: int = 6) -> str:
     """Lines of many words that are twice each, side by side; the top ones are among the first lines, and once in the
-    last one, so that no partition's own best words are enough."""
+    last one, so that no partition's own best words are enough. The last places of the result, so many as `tied` says,
+    are left to the many words, of which each partition has more than it may send."""
     known = list({name(rng, 6, 9): None for _ in range(others + 2 * top)})
-    tops, rest = known[:top], known[top:]
+    tops, rest = known[: top - tied], known[top - tied :]
     lines = [
         " ".join(word for word in rest[at : at + of_a_line] for _ in range(2)) for at in range(0, others, of_a_line)
     ]
     for number in range(EARLY):
-        lines[number] += " " + " ".join(rng.sample(tops, top))
+        lines[number] += " " + " ".join(rng.sample(tops, len(tops)))
     lines[-1] += "  " + " ".join(tops)
     return "\n".join(lines) + "\n"
 
