@@ -11,6 +11,7 @@ import random
 from collections.abc import Callable
 from typing import Any
 
+from grader import says
 from grader.exercise import Check, Exercise
 from grader.exercises.spark_mllib import tables as given
 from grader.jobs.sparks.bench import SparkBench
@@ -31,6 +32,7 @@ INDEXER, ASSEMBLER, CLASSIFIER = ML + "feature.StringIndexer", ML + "feature.Vec
 SCALERS = tuple(f"{ML}feature.{name}Scaler" for name in ("Standard", "MinMax", "MaxAbs", "Robust"))
 FOLDS, PARALLELISM = 2, 2
 MOST_MAPS = 8
+NAMES, LATER_NAMES = ["height", "width", "depth", "weight"], ["hours", "price", "rate", "length", "speed"]
 BELOW = 0.08  # what AUC may be below that of the formula by which the labels were drawn
 
 
@@ -47,12 +49,29 @@ def _fitted(bench: SparkBench) -> tuple[str, Returned]:
 
 
 def _other(bench: SparkBench) -> tuple[str, Returned, tuple[list[str], str, int, int]]:
-    """A call with other names and numbers, of which nothing is fitted. It asks for more models at a time than folds."""
+    """A call with another name and other numbers, of which nothing is fitted. It asks for more models at a time than
+    folds, and has one feature. The function is called for other columns before anybody looks at what it returned."""
     rng: random.Random = bench.rng("other columns")
-    names = rng.sample(["height", "width", "depth", "weight", "hours", "price", "rate"], rng.randint(2, 5))
-    asked = names, rng.choice(["churned", "target", "outcome"]), rng.randint(9, 10), rng.randint(11, 13)
-    label = f"build({names}, {asked[1]!r}, {asked[2]}, {asked[3]})"
-    return label, bench.run(label, "build", *asked), asked
+    asked = [rng.choice(NAMES)], rng.choice(["churned", "target", "outcome"]), rng.randint(9, 10), rng.randint(11, 13)
+    label = f"build({asked[0]}, {asked[1]!r}, {asked[2]}, {asked[3]})"
+    return label, bench.run(label, "build", *asked, after=_later(bench)), asked
+
+
+def _later(bench: SparkBench) -> tuple[list[str], str, int, int]:
+    """What the later call is made with: nothing that other calls have, or that anybody writes by chance."""
+    rng: random.Random = bench.rng("a later call")
+    return rng.sample(LATER_NAMES, 3), "renewed", rng.randint(14, 16), rng.randint(17, 19)
+
+
+def _by_later(bench: SparkBench, got: Any) -> str:
+    """Why a CrossValidator has what only the later call was given, in a sentence with a space before it; "" if it does not."""
+    columns, label, *numbers = _later(bench)
+    if got not in (columns, repr(label), *numbers):
+        return ""
+    return (
+        f" That is an argument of a later call, build({columns}, {label!r}, {numbers[0]}, {numbers[1]}). A later call must "
+        "not change what an earlier call returned. Make new objects in each call."
+    )
 
 
 # ---- what must hold
@@ -132,8 +151,11 @@ def _stages(bench: SparkBench, label: str, features: list[str]) -> Judge:
         (assembler,), (scaler,), (classifier,) = parts[1][1], parts[2][1], parts[3][1]
         missing = [name for name in features if name not in (assembler.values.get("inputCols") or ())]
         if missing:
+            got = assembler.values.get("inputCols")
             message = f"{label}: the VectorAssembler leaves out {', '.join(missing)}. Give it all feature columns."
-            return found("wrong_result", message, str(features), str(assembler.values.get("inputCols")))
+            if later := _by_later(bench, got):
+                message = f"{label}: the VectorAssembler takes {got} instead of {features}.{later}"
+            return found("wrong_result", message, str(features), str(got))
         wires = (
             (scaler, "inputCol", assembler.values.get("outputCol"), "the assembler's output"),
             (classifier, "featuresCol", scaler.values.get("outputCol"), "the scaler's output"),
@@ -160,7 +182,7 @@ def _no_leak(bench: SparkBench, label: str, features: list[str]) -> Judge:
             return found("wrong_result", message, "a scaler in the pipeline", "none")
         for assembler in _of(tuning, ASSEMBLER):
             more = [str(name) for name in assembler.values.get("inputCols") or () if name not in features]
-            if more:
+            if more and not _by_later(bench, assembler.values["inputCols"]):
                 message = f"{label}: the VectorAssembler also takes {', '.join(more)}, which feature_columns does not name. Assemble the features alone, so that the label cannot leak into them."
                 return found("wrong_result", message, str(features), str(assembler.values["inputCols"]))
         return None
@@ -182,9 +204,8 @@ def _labels(bench: SparkBench, label: str, column: str) -> Judge:
         outputs = [output for name, output in pairs if name == column]
         if not outputs:
             got = ", ".join(repr(name) for name, _ in pairs)
-            message = (
-                f"{label}: the StringIndexer reads {got}, but the label is in the column {column!r}. Use label_column."
-            )
+            message = f"{label}: the StringIndexer reads {got}, but the label is in the column {column!r}."
+            message += _by_later(bench, got) or " Use label_column."
             return found("wrong_result", message, repr(column), got)
         told = classifiers[0].values.get("labelCol")
         if told not in outputs:
@@ -243,7 +264,8 @@ def _numbers(bench: SparkBench, label: str, folds: int, parallelism: int) -> Jud
         for name, right in (("numFolds", folds), ("parallelism", parallelism)):
             got = tuning.validator.values.get(name)
             if got != right:
-                message = f"{label}: {name} is {got} instead of {right}. Pass the argument on to the CrossValidator."
+                message = f"{label}: {name} is {got} instead of {right}."
+                message += _by_later(bench, got) or " Pass the argument on to the CrossValidator."
                 return found("wrong_result", message, str(right), str(got))
         own = {stage.uid for stage in tuning.stages} | {tuning.estimator.uid}
         for each in tuning.grid:
@@ -253,7 +275,11 @@ def _numbers(bench: SparkBench, label: str, folds: int, parallelism: int) -> Jud
                     return found("wrong_result", message, "a stage of the pipeline", uid)
         different = {json.dumps(sorted(each, key=repr), sort_keys=True) for each in tuning.grid}
         if not 2 <= len(different) <= MOST_MAPS or len(different) != len(tuning.grid):
-            message = f"{label}: the grid has {len(tuning.grid)} maps, {len(different)} of them different. Use 2 to {MOST_MAPS} maps, all different. Each is fitted once for every fold."
+            equal = "" if len(different) == len(tuning.grid) else f", only {len(different)} of them different"
+            message = (
+                f"{label}: the grid has {says.counted(len(tuning.grid), 'map')}{equal}. Use 2 to {MOST_MAPS} maps, all different, "
+                "whatever the arguments are. Each is fitted once for every fold."
+            )
             return found("wrong_result", message, f"2 to {MOST_MAPS} maps", str(len(different)))
         return None
 

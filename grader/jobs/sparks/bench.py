@@ -38,13 +38,13 @@ class SparkBench(Judging):
 
     def run(
         self, label: str, call: str, *arguments: Any,
-        conf: Mapping[str, str] | None = None, before: Sequence[Any] | None = None,
+        conf: Mapping[str, str] | None = None, before: Sequence[Any] | None = None, after: Sequence[Any] | None = None,
     ) -> Returned:  # fmt: skip
         """Call the submission's function; `label` says what with, and `conf` has settings of the session that it is
-        lent. With `before` it is called with those arguments first, in the same driver. Raises Lost where it does not
-        return."""
+        lent. With `before` it is called with those arguments first, in the same driver, and with `after` once more with
+        those, before anybody looks at what it returned. Raises Lost where it does not return."""
         if label not in self._done:
-            self._done[label] = self._tried(label, call, arguments, conf, before)
+            self._done[label] = self._tried(label, call, arguments, conf, before, after)
         done = self._done[label]
         if isinstance(done, Lost):
             raise done
@@ -52,13 +52,13 @@ class SparkBench(Judging):
 
     def _tried(
         self, label: str, call: str, arguments: tuple[Any, ...], conf: Mapping[str, str] | None,
-        before: Sequence[Any] | None,
+        before: Sequence[Any] | None, after: Sequence[Any] | None,
     ) -> Returned | Lost:  # fmt: skip
         hopeless = self._hopeless.get("") or self._hopeless.get(call)
         if hopeless or len(self._endless) >= MOST_ENDLESS:
             return hopeless or self._endless[-1]
         try:
-            return self._spark.run(self._submission, call, arguments, label, conf, before)
+            return self._spark.run(self._submission, call, arguments, label, conf, before, after)
         except Lost as lost:
             kind = lost.diagnosis.kind
             if kind in HOPELESS:

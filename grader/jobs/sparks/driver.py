@@ -97,6 +97,8 @@ def _told(asked: dict[str, Any], file: str, spark: Any, folder: str) -> dict[str
             function(*[built(spark, each, folder) for each in asked["before"]])
         given = [built(spark, each, folder) for each in asked["arguments"]]
         value = function(*given)
+        if "after" in asked:
+            function(*[built(spark, each, folder) for each in asked["after"]])
         return _returned(value, file)
     except BaseException as error:
         return _raised(error, file, stage)

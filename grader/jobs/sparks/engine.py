@@ -219,16 +219,18 @@ class Spark:
         label: str = "",
         conf: Mapping[str, str] | None = None,
         before: Sequence[Any] | None = None,
+        after: Sequence[Any] | None = None,
     ) -> Returned:
         """Call the submission's function. Raises Lost where it does not return; Failed where Spark does not start.
 
-        `conf` are settings of the session that it is lent, `before` the arguments of a call before this one.
+        `conf` are settings of the session that it is lent, `before` the arguments of a call before this one, and
+        `after` those of one after it, which is made before anybody looks at what this one returned.
         Where Spark itself breaks down in the call, it is made once more in a new box: who does that twice did it.
         """
         for last in (False, True):
             self.start()
             try:
-                return self._run(submission, call, arguments, label, dict(conf or {}), before)
+                return self._run(submission, call, arguments, label, dict(conf or {}), before, after)
             except Lost:
                 raise
             except Beyond as beyond:
@@ -247,7 +249,7 @@ class Spark:
 
     def _run(
         self, submission: Submission, call: str, arguments: Sequence[Any], label: str, conf: dict[str, str],
-        before: Sequence[Any] | None,
+        before: Sequence[Any] | None, after: Sequence[Any] | None,
     ) -> Returned:  # fmt: skip
         fit = next((each for each in arguments if isinstance(each, Fit)), None)
         given = [self._given(each) for each in arguments if each is not fit]
@@ -256,6 +258,8 @@ class Spark:
                  "arguments": given, "conf": conf, "seconds": RUN_SECONDS}  # fmt: skip
         if before is not None:
             asked["before"] = [self._given(each) for each in before]
+        if after is not None:
+            asked["after"] = [self._given(each) for each in after]
         if fit is not None:
             asked["fit"] = {"train": self._given(fit.train), "test": self._given(fit.test)}
         self._client.post(0, asked)
