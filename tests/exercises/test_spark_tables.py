@@ -167,6 +167,13 @@ def test_half_of_the_events_are_one_users_and_keys_lead_nowhere(seed: int) -> No
     assert any(user["country"] is None for user in given.users)
 
 
+def test_the_one_users_events_come_last_or_the_user_is_unknown() -> None:
+    given = skew.drawn(random.Random(1), 1000, 50, 6, late=True, unknown=True)
+    assert given.without_hot + given.hot_events == len(given.events)
+    assert not given.knows(given.hot)
+    assert all(row[1] != given.hot for row in skew.right(given))
+
+
 SHARES = [
     ("even", [900] * 8, ""),
     ("three times", [2700] + [900] * 7, ""),

@@ -28,17 +28,20 @@ OWN_ROWS = 256  # of a table that a submission makes itself, such as one of salt
 MOST_UNEVEN = 3.0  # records of the longest task, in those of the median task
 COUNTRY = 2  # which argument they are
 ALL = f"{EVENTS:,} events, half of one user"
-FEW = "60 events, half of one user"
+FEW = "60 events, half of one user, who is not in users and so gives no row"
+BEFORE = "60 events, half of another user"
 AGAIN = f"{ALL}, in the second call of two"
 
 
 def _given(bench: SparkBench, label: str) -> Given:
     rng = bench.rng(label)
-    return cases.drawn(rng, 60, 12, 4) if label == FEW else cases.drawn(rng, EVENTS, USERS, COUNTRIES)
+    if label in (FEW, BEFORE):
+        return cases.drawn(rng, 60, 12, 4, unknown=label == FEW)
+    return cases.drawn(rng, EVENTS, USERS, COUNTRIES, late=label == ALL)
 
 
 def _held(bench: SparkBench, label: str, *judges: Judge) -> Chart:
-    before = _given(bench, FEW).arguments if label == AGAIN else None  # where another user has half the events
+    before = _given(bench, BEFORE).arguments if label == AGAIN else None
     returned = bench.run(label, "join", *_given(bench, label).arguments, conf=CONF, before=before)
     given = tables.no_frame(bench, label), tables.missing(bench, label, cases.COLUMNS)
     return bench.hold(label, returned, *given, *judges)
@@ -86,6 +89,8 @@ def _reason(given: Given, row: cases.Values, got: int, right: int) -> str:
     _, user, _, _, name, country, country_name = row
     if not right and ((user is None and name is not None) or (country is None and country_name is not None)):
         return "A key that is null joins with nothing, not even with another null."
+    if not right and user is not None and not given.knows(user):
+        return f"User {user} is not in users. Both joins are inner, so an event of this user gives no row."
     if row[1] is not None and row[1] == given.hot:
         return (
             "This row belongs to the user with half of all events. If you salt, give each of that user's events exactly one "
@@ -194,6 +199,11 @@ def _uneven(bench: SparkBench, label: str) -> Judge:
                     f"In stage {even[0][0]}, before that, no task fetched more than {max(even[0][1]):,}. A later shuffle puts "
                     f"rows with the same key into one task again, and {hot:,} events belong to one user. Leave that shuffle "
                     "out, or give the key a salt there."
+                )
+            elif given.without_hot > hot // 2:
+                why += (
+                    f" In this table, that user's events come last, and the first {given.without_hot:,} rows hold none of them. "
+                    "To find the user, count all events, or a random sample of them."
                 )
             message = (
                 f"{label}: in stage {stage.number} the median task fetched {middle:,.0f} records and the longest task {longest:,} "

@@ -49,6 +49,15 @@ class Given:
         """How many rows the one user has."""
         return sum(event["user_id"] == self.hot for event in self.events)
 
+    @property
+    def without_hot(self) -> int:
+        """How many rows come before the first of that user."""
+        return next((at for at, event in enumerate(self.events) if event["user_id"] == self.hot), len(self.events))
+
+    def knows(self, user: Any) -> bool:
+        """Whether a user has a row."""
+        return any(each["user_id"] == user for each in self.users)
+
 
 def right(given: Given) -> Counter[Values]:
     """The rows that both inner joins give, and how often each comes; values in the order of COLUMNS."""
@@ -84,8 +93,11 @@ def values(row: Row) -> Values:
     return tuple(value if value is None or isinstance(value, int | float | str) else str(value) for value in plain)
 
 
-def drawn(rng: random.Random, events: int, users: int, countries: int) -> Given:
-    """Half of the events are one user's. Some rows come twice, and some keys are null or lead nowhere."""
+def drawn(
+    rng: random.Random, events: int, users: int, countries: int, late: bool = False, unknown: bool = False
+) -> Given:
+    """Half of the events are one user's. Some rows come twice, and some keys are null or lead nowhere. With `late`, this
+    user's events come last; with `unknown`, this user is not among the users."""
     codes = sorted({"".join(rng.choices(_LETTERS, k=2)).upper() for _ in range(countries * 2)})
     rng.shuffle(codes)
     known, elsewhere = codes[:countries], codes[countries] if len(codes) > countries else "??"
@@ -114,6 +126,10 @@ def drawn(rng: random.Random, events: int, users: int, countries: int) -> Given:
     made += rng.sample(made, events // 20)
     for rows in (made, people, names):
         rng.shuffle(rows)
+    if late:
+        made.sort(key=lambda event: event["user_id"] == hot)
+    if unknown:
+        people = [user for user in people if user["user_id"] != hot]
     return Given(tuple(made), tuple(people), tuple(names), hot)
 
 
