@@ -150,6 +150,44 @@ def test_a_node_is_let_in_between_the_first_line_after_a_loss_and_its_checkpoint
     assert job.line(1, 2, process=NEW, rank=1) is False  # once it is told to end it may write what it wants
 
 
+def again(tmp_path: Path) -> Played:
+    """A job that has lost a node and let another in, and whose workers start again."""
+    job = Played(tmp_path, ["line", 1, 0], 1)
+    (job.folder / "starts").write_text("2")
+    (tmp_path / "agent-2").write_text("1002")
+    for node in (0, 1):
+        job.line(node, 0)
+    job.checkpoint(0, 0)
+    assert job.line(0, 1) == "rank"
+    assert job.line(1, 1, process=NEW, rank=0) is False
+    assert job.nemesis(Step(1, "openat", "new", True, 8, NEW)) == "hold"
+    return job
+
+
+def test_a_node_is_lost_in_a_start_that_has_emptied_a_file(tmp_path: Path) -> None:
+    job = again(tmp_path)
+    worker = NEW + 1
+    assert job.nemesis(Step(1, "openat", "starts", True, 0, worker)) is False
+    (job.folder / "starts").write_text("")
+    assert job.nemesis(Step(2, "openat", "other", True, 0, worker + 1)) is False  # the other worker did not do it
+    assert job.nemesis(Step(1, "write", "starts", True, 1, worker)) == "rank"
+    assert [(told["what"], told["node"], told["broken"]) for told in job.nemesis.done] == [
+        ("loss", 0, ""), ("join", 2, ""), ("loss", 1, "starts was empty"),
+    ]  # fmt: skip
+
+
+def test_no_node_is_lost_in_a_start_that_damages_nothing(tmp_path: Path) -> None:
+    job = again(tmp_path)
+    worker = NEW + 1
+    for call, name in (("openat", "starts.new"), ("write", "starts.new"), ("rename", "starts")):
+        assert job.nemesis(Step(1, call, name, True, 1, worker)) is False
+        (job.folder / name).write_text("33")
+    assert job.line(1, 1, process=worker, rank=0) is False
+    assert job.nemesis(Step(1, "openat", "starts", True, 0, worker)) is False
+    (job.folder / "starts").write_text("")
+    assert job.nemesis(Step(1, "write", "starts", True, 1, worker)) is False  # it has begun
+
+
 def test_a_node_is_let_in_before_the_final_parameters_by_a_worker_that_has_begun_since(tmp_path: Path) -> None:
     job = Played(tmp_path, ["line", 1, 0], None, late=True)
     for node in (0, 1):

@@ -23,7 +23,8 @@ FEATURES, EPOCHS, WHOLE_STEPS = 5, 3, 4
 
 
 def cases(draw: Draw) -> Iterator[Case]:
-    """Six jobs. The global batch is odd, so that two ranks' parts differ, and each epoch's last step has one row."""
+    """Six jobs. The global batch is odd, so that two ranks' parts differ, and each epoch's last step has one row. In one
+    more, which is short, the global batch divides the rows."""
     generator = draw.generator("data")
     batch = int(generator.choice([5, 7, 9]))
     x = generator.standard_normal((batch * WHOLE_STEPS + 1, FEATURES)).astype(np.float32)
@@ -45,6 +46,8 @@ def cases(draw: Draw) -> Iterator[Case]:
     yield case("other", "two nodes, the other one is lost", 2, ["other", first, 0], -1)
     yield case("join", "one node, another one joins", 1, [], second)
     yield case("both", "two nodes, one is lost, then one joins", 2, ["checkpoint", third, operation], third + 3)
+    some = Strided.of(x[: 2 * batch]), Strided.of(y[: 2 * batch])
+    yield Case("divided", "one node, whose G divides the rows", ((*some, 1, batch, 1, [], -1, False),), by="job")
 
 
 EXERCISE = Exercise(

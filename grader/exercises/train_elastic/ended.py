@@ -72,7 +72,12 @@ def unfinished(bench: RankBench, job: Job) -> Lost:
     raised = torchrun.raised(job.told, bench.program)
     if raised:
         advice = "Have the script go on from whatever a kill leaves in DIR, in a world of any size."
-        if job.cut and any(error in raised for error in OF_A_CUT_FILE):
+        if job.broken:
+            advice = (
+                f"After the last kill, {job.broken}, and no later start could go on from that. Write a file under another name, "
+                "call fsync, and then os.replace."
+            )
+        elif job.cut and any(error in raised for error in OF_A_CUT_FILE):
             advice = (
                 f"After the kill, {job.cut} was not whole, and loading such a file raises this error. Write a file under another "
                 "name, call fsync, and then os.replace."
@@ -118,12 +123,13 @@ def require(bench: RankBench, job: Job) -> None:
 
 
 def ended(bench: RankBench) -> list[Job]:
-    """The jobs that can be judged by their logs, the undisturbed ones first. At least one of the disturbed is needed."""
+    """The jobs that can be judged by their logs, the undisturbed ones first. At least one of the disturbed is needed.
+    Where a start damaged a file and was cut off, what that does to later logs costs the check of checkpoints alone."""
     alone, two = alone_of(bench), job_of(bench, "two")
     if not two.finished:
         raise unfinished(bench, two)
     disturbed = [job_of(bench, group) for group in DISTURBED]
-    whole = [job for job in disturbed if job.happened]
+    whole = [job for job in disturbed if job.happened and not job.broken]
     if not whole:
         try:
             require(bench, disturbed[0])

@@ -53,6 +53,8 @@ class Nemesis:
     join: a step before whose line the only rank is held, until its agent ends it because a node has come. After a loss it
     is held behind its first line, before it saves anything: then two starts begin with the same step, and log it.
     late: after the loss one joins when the other, which has logged since, begins to write the final parameters.
+    Where one has joined after a loss, a node is killed once more if its worker damages a file before it logs anything: if
+    it has emptied the counter of starts, for example, and not written it.
     """
 
     def __init__(
@@ -73,10 +75,17 @@ class Nemesis:
         self.workers: set[int] = set()  # processes that have logged
         self.before_it: set[int] = set()  # those of them that had when a node was lost: they are to end
         self.logged: set[int] = set()  # those that have logged after the loss
+        self.old: set[int] | None = None  # from when a node joins after a loss until a line: processes that had logged
+        self.starts: dict[int, dict[str, int]] = {}  # by later process: sizes of files before its first operation
+        self.changes: dict[int, set[str]] = {}  # and the names of those that it may have changed
         self.done: list[dict[str, Any]] = []
 
     def __call__(self, step: Step) -> Strike:
         node = step.rank
+        if self.old is not None and step.process not in self.workers:
+            broken = self._broken_in_start(step)
+            if broken:
+                return self._lose(step, broken)
         if step.name.startswith("steps-") and step.name.endswith(".jsonl"):
             return self._line(step) if step.call.startswith(("write", "pwrite")) else False
         if self.loss and self.loss[0] == "checkpoint" and node in self.there and self._cut_off(node):
@@ -100,6 +109,8 @@ class Nemesis:
         self.ranks[node] = int(digits) if digits.isdecimal() else 0
         reached = found[-1][0] + 1 if found and found[-1] else 0
         self.workers.add(step.process)
+        if self.old is not None and step.process not in self.old:
+            self.old = None
         if self.loss and self.loss[0] == "line" and reached >= self.loss[1]:
             writes = self.others.get(node, 0) > 0 and self._first(node, reached)
             if writes or reached >= self.loss[1] + LATER:
@@ -126,7 +137,29 @@ class Nemesis:
                 self.logged.add(step.process)
         return False
 
+    def _broken_in_start(self, step: Step) -> str:
+        """What a worker that has logged nothing yet has done to a file that was there, in words; "" for nothing."""
+        now = self._sizes()
+        before = self.starts.setdefault(step.process, now)
+        for name in sorted(self.changes.setdefault(step.process, set()) & before.keys()):
+            if now.get(name, -1) < before[name]:
+                how = "gone" if name not in now else "empty" if not now[name] else "cut short"
+                return f"{name} was {how}"
+        self.changes[step.process].add(step.name)
+        return ""
+
+    def _sizes(self) -> dict[str, int]:
+        found = {}
+        for path in self.folder.rglob("*"):
+            name = str(path.relative_to(self.folder))
+            with contextlib.suppress(FileNotFoundError):
+                if path.is_file() and not name.startswith("steps-"):
+                    found[name] = path.stat().st_size
+        return found
+
     def _join(self, step: Step) -> Strike:
+        if self.before_it:
+            self.old = set(self.workers)
         self.join = None
         self._note("join", self.began, step)
         self.nodes.join()
@@ -182,19 +215,20 @@ class Nemesis:
                 return True
         return False
 
-    def _lose(self, step: Step) -> Strike:
-        self.loss, self.before_it = None, set(self.workers)
-        self._note("loss", step.rank, step)
+    def _lose(self, step: Step, broken: str = "") -> Strike:
+        self.loss, self.before_it, self.old = None, set(self.workers), None
+        self._note("loss", step.rank, step, broken)
         self.nodes.lost(step.rank)
         return "rank"
 
-    def _note(self, what: str, node: int, step: Step) -> None:
+    def _note(self, what: str, node: int, step: Step, broken: str = "") -> None:
         told = {
             "what": what,
             "node": node,
             "rank": self.ranks.get(step.rank, 0),
             "call": f"{step.call} {step.name}",
             "logs": logs(self.folder),
+            "broken": broken,
         }
         self.done.append(told)
 

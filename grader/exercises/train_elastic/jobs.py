@@ -43,13 +43,15 @@ class Done:
 
 @dataclass(frozen=True)
 class Event:
-    """A node's loss or arrival: which node, at which file operation of which rank, and the logs as they were then."""
+    """A node's loss or arrival: which node, at which file operation of which rank, and the logs as they were then. Of a
+    loss in a start of the workers, before a line of it, `broken` says which file had suffered."""
 
     what: str
     node: int
     rank: int
     call: str
     logs: list[list[Line]]
+    broken: str = ""
 
     @property
     def reached(self) -> int:
@@ -65,12 +67,16 @@ class Event:
     def __str__(self) -> str:
         if self.what == "join":
             return f"node {self.node} joined after step {self.reached}"
+        if self.broken:
+            return (
+                f"node {self.node} was killed in the next start of the workers before {self.call}, when {self.broken}"
+            )
         return f"node {self.node} was killed before {self.call}, when rank {self.rank} had logged step {self.reached}"
 
 
 @dataclass(frozen=True)
 class Job:
-    """One of the six, and how it went."""
+    """One of them, and how it went."""
 
     outcome: Outcome
     told: Told
@@ -121,6 +127,11 @@ class Job:
         return next((name for call, _, name in calls if call == "write" and not name.startswith("steps-")), "")
 
     @property
+    def broken(self) -> str:
+        """What a node had done to a file when it was killed in a start of the workers; "" for nothing."""
+        return next((event.broken for event in self.events if event.broken), "")
+
+    @property
     def finished(self) -> bool:
         """Whether it came to its end, with parameters."""
         return bool(self.told["ending"] == "finished" and self.told["final"] != NO_FINAL)
@@ -128,7 +139,7 @@ class Job:
     @property
     def happened(self) -> bool:
         """Whether all that was to happen to its nodes did, and it came to its end."""
-        return self.finished and len(self.events) == len(self.planned)
+        return self.finished and len(self.events) >= len(self.planned)
 
     @cached_property
     def done(self) -> dict[int, Done]:

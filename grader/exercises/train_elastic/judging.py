@@ -9,7 +9,7 @@ import numpy as np
 
 from grader.exercises.train_elastic.ended import alone_of, ended, job_of, lost, require, unfinished
 from grader.exercises.train_elastic.jobs import Done, Event, Job, chart
-from grader.says import listed, names, some
+from grader.says import counted, listed, names, some
 from grader.trace.gantt import Chart
 from grader.worlds.ranks import RankBench
 
@@ -158,7 +158,28 @@ def steps(bench: RankBench) -> Chart:
                 "all, counted from 0. Do as many steps in every world."
             )
             raise lost(bench, job, "wrong_result", message)
+    _divided(bench, job_of(bench, "divided"))
     return chart(jobs[-1])
+
+
+def _divided(bench: RankBench, job: Job) -> None:
+    """Raise Lost where a job whose steps are all of one size did not do just these."""
+    if not job.finished:
+        raise unfinished(bench, job)
+    count, epochs, batch = job.case.arguments[0][0].shape[0], *job.case.arguments[0][2:4]
+    each = _steps(job)
+    for step in range(epochs * each):
+        if step not in job.done:
+            message = f"{job}: no rank logged step {step}. {count} rows are {each} steps of {batch} rows."
+            raise lost(bench, job, "wrong_result", message, None, f"steps 0 to {epochs * each - 1}")
+        _step(bench, job, job.done[step], batch)
+    more = [done for step, done in job.done.items() if not 0 <= step < epochs * each]
+    if more:
+        message = (
+            f"{job}: the logs hold step {more[0].step}, with {counted(len(more[0].rows), 'row')}. {count} rows are "
+            f"exactly {each} steps of {batch} rows, so no smaller step follows. Do ceil(rows / G) steps in each epoch."
+        )
+        raise lost(bench, job, "wrong_result", message, None, f"steps 0 to {epochs * each - 1}", f"step {more[0].step}")
 
 
 def _step(bench: RankBench, job: Job, done: Done, wanted: int) -> None:
@@ -226,6 +247,10 @@ def _grown(bench: RankBench, job: Job, number: int) -> None:
         f"With {job.label}: when node {event.node} {what}, the logs had come to attempt {event.attempt}. No later line has a "
         "greater one, although all workers were started again. Give each start a greater attempt than all before it."
     )
+    if event.broken:
+        message += (
+            f" The node was killed when {event.broken}. Write a file under another name first, and then os.replace."
+        )
     if event.what == "join":
         message += " (torchrun does not count this start in TORCHELASTIC_RESTART_COUNT.)"
     raise lost(bench, job, "wrong_result", message, None, f"attempt {event.attempt + 1} or more")
@@ -287,6 +312,8 @@ def checkpoint(bench: RankBench) -> Chart:
     for each in [*(job_of(bench, group) for group in ("loss", "other", "join")), job]:
         if each.happened:
             for number, event in enumerate(each.events):
+                if event.broken:
+                    _grown(bench, each, number)
                 _goes_on(bench, each, number, event)
     return chart(job)
 
