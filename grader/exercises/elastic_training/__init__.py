@@ -22,14 +22,15 @@ ROWS, FEATURES, EPOCHS, BATCH = 48, 6, 3, 4
 
 
 def cases(draw: Draw) -> Iterator[Case]:
-    """The same job undisturbed, with ranks killed between steps and at the end, and in the middle of checkpoints."""
+    """The same job undisturbed, with ranks killed between steps and at final.pt, and in the middle of checkpoints."""
     generator = draw.generator("data")
     x = generator.standard_normal((ROWS, FEATURES)).astype(np.float32)
     y = (x @ generator.standard_normal((FEATURES, 1)) + 0.1).astype(np.float32)
     first, second = (int(number) for number in draw.generator("when").integers(4, 6, 2))
     yield _case("job", "undisturbed", x, y, [])
     yield _case("job", "between steps", x, y, [["line", 1, first], ["line", 0, second], ["final", -1, 1]])
-    yield _case("job", "in a checkpoint", x, y, [["checkpoint", 0, number] for number in (2, 4, 1, 5, 3)])
+    inside = [["checkpoint", 0, number] for number in (2, 4, 1, 5, 3)]
+    yield _case("job", "in a checkpoint", x, y, [*inside, ["between", 0, 1]])
 
 
 def _case(group: str, label: str, x: Any, y: Any, kills: list[list[Any]]) -> Case:

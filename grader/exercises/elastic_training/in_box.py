@@ -29,8 +29,10 @@ class Killer:
     """Kills workers as planned: one after another, each once, counting anew after each.
 
     A kill is (what, rank, number): before the rank's line of its `number`-th step, or of its process's operations on
-    files that are no logs, before the `number`-th after its third step. "final" is before any rank's first operation on
-    a file that is called so: of one that has trained, when no step is left to do.
+    files that are no logs, before the `number`-th after its third step. "final" is while any rank that has trained
+    writes the file that is called so, when no step is left to do: before its second operation on it, or before a file
+    gets this name. "between" is between two files of a checkpoint, after the rank's third step: it has renamed one since
+    its last line, and is about to change another. Who has one file only is not killed there.
     """
 
     def __init__(self, folder: Path, kills: list[list[Any]]) -> None:
@@ -38,6 +40,8 @@ class Killer:
         self.ranks: dict[int, int] = {}  # by process
         self.lines: dict[int, int] = {}
         self.others: dict[int, int] = {}
+        self.finals: dict[int, int] = {}
+        self.renamed: dict[int, str] = {}  # the last file that got its name since the rank's last line
         self.done: list[dict[str, Any]] = []
 
     def __call__(self, step: Step) -> bool:
@@ -45,28 +49,46 @@ class Killer:
             rank = self.ranks[step.process] = int(step.name.removeprefix("steps-").removesuffix(".jsonl") or 0)
             if step.call.startswith(("write", "pwrite")):
                 self.lines[rank] = self.lines.get(rank, 0) + 1
+                self.renamed.pop(rank, None)
                 return self._struck("line", rank, self.lines[rank], step)
             return False
         rank = self.ranks.get(step.process, -1)
         if self.kills and self.kills[0][0] == "final":
-            return rank >= 0 and step.name.startswith("final") and self._struck("final", rank, 1, step)
+            return rank >= 0 and step.name.startswith("final") and self._final(rank, step)
         if self.lines.get(rank, 0) < 3:
             return False
         self.others[rank] = self.others.get(rank, 0) + 1
+        if self._another(self.renamed.get(rank, ""), step.name) and self._struck("between", rank, 1, step):
+            return True
+        if step.call.startswith("rename"):
+            self.renamed[rank] = step.name
         return self._struck("checkpoint", rank, self.others[rank], step)
+
+    def _final(self, rank: int, step: Step) -> bool:
+        self.finals[rank] = self.finals.get(rank, 0) + 1
+        begun = self.finals[rank] > 1 or step.call.startswith("rename")
+        return begun and self._struck("final", rank, 1, step)
+
+    @staticmethod
+    def _another(renamed: str, name: str) -> bool:
+        """Whether it is neither the file that was renamed, nor a folder that it is in, nor the final parameters."""
+        return bool(renamed and name) and not f"{renamed}/".startswith(f"{name}/") and not name.startswith("final")
 
     def _struck(self, what: str, rank: int, number: int, step: Step) -> bool:
         if not self.kills or self.kills[0] not in ([what, rank, number], [what, -1, number]):
             return False
         self.kills.pop(0)
         writes = self.others.get(rank, 0) > 0
-        self.lines, self.others, self.ranks = {}, {}, {}
+        renamed = self.renamed.get(rank, "")
+        self.lines, self.others, self.ranks, self.finals, self.renamed = {}, {}, {}, {}, {}
         self.done.append(
             {
                 "what": what,
                 "rank": rank,
                 "writes": writes,
-                "call": f"{step.call} {step.name}",
+                "call": f"{step.call} {step.name or ('DIR' if step.call in ('fsync', 'fdatasync') else '')}".rstrip(),
+                "name": step.name,
+                "renamed": renamed,
                 "logs": logs(self.folder),
             }
         )

@@ -54,8 +54,8 @@ def _killed(bench: RankBench, case: Case, told: Told) -> None:
     planned = case.arguments[0][-1]
     if len(told["kills"]) < len(planned):
         what, rank, number = planned[len(told["kills"])]
-        if what == "final":
-            return  # it has another name until it is whole
+        if what in ("final", "between"):
+            return  # it has another name until it is whole; a checkpoint is one file
         before = told["kills"][-1]["logs"][rank] if told["kills"] else []
         lines, writes = len(told["logs"][rank]) - len(before), told["writes"][rank]
         if lines > writes:
@@ -197,16 +197,29 @@ def _different(told: Told, undisturbed: Told) -> str:
 
 
 def _leaves_final(bench: RankBench, case: Case, told: Told) -> None:
-    """Raise Lost where a job left no final parameters because it was killed when it began to write them."""
+    """Raise Lost where a job left no final parameters because it was killed while it wrote them."""
     kill = told["kills"][-1]
     if kill["what"] != "final" or not isinstance(told["final"], str):
         return
     message = (
         f"Rank {kill['rank']} was killed before {kill['call']}, when it had logged step {_reached(kill['logs'][kill['rank']])}. "
-        f"torchrun started all workers again, and the job ended and left {told['final']}. Write final.pt in every start that "
-        "comes to the end, also if the checkpoint shows that no step is left to do."
+        f"torchrun started all workers again, and the job ended and left {told['final']}. Write final.pt again in every start "
+        "that comes to the end, even if no step is left to do or a file of that name is already there."
     )
     raise bench.lost(case, "not_durable", message, None, "final.pt", str(told["final"]))
+
+
+def _between(told: Told) -> str:
+    """What a kill between two files of a checkpoint can do, if there was one; jobs without one are judged before."""
+    kill = told["kills"][-1]
+    if kill["what"] != "between" or isinstance(told["final"], str):
+        return ""
+    return (
+        f"The last kill came after rank {kill['rank']} had put {kill['renamed']} in place and before it changed {kill['name']}. "
+        "If both files belong to the checkpoint, the restart found one of the new step and one of the step before. Write all "
+        "state of a step to one file. Or give each step's files their own names, and at the end replace one small file that "
+        "names the step."
+    )
 
 
 def parameters(bench: RankBench) -> Outcome:
@@ -217,10 +230,8 @@ def parameters(bench: RankBench) -> Outcome:
         if different:
             kills = ", then ".join(f"rank {kill['rank']} before {kill['call']}" for kill in told["kills"])
             _leaves_final(bench, case, told)
-            message = (
-                f"After SIGKILL of {kills}, the job {different}. Save and restore on every rank all that training depends "
-                "on: parameters, optimizer and random generators."
-            )
+            todo = "Save and restore on every rank all that training depends on: parameters, optimizer and random generators."
+            message = f"After SIGKILL of {kills}, the job {different}. {_between(told) or todo}"
             raise bench.lost(case, "wrong_result", message, None, "equal to the undisturbed job's, to 1e-6")
     return bench.picture("job")
 
