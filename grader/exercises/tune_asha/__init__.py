@@ -31,6 +31,7 @@ SEARCH_SECONDS = 200.0
 AT_A_TIME = 4
 ASHAS = ((1, 2), (2, 2), (3, 3), (2, 4), (3, 4), (4, 3), (4, 2), (4, 4))  # grace and reduction that are not unusual
 LUCKY_SHARE = 0.36
+LEVEL = 10  # the iteration from which on a trial's loss stays the same
 SPACE: dict[str, list[Any]] = {
     "learning_rate": ["loguniform", [1e-4, 1e-1]], "weight_decay": ["loguniform", [1e-6, 1e-2]],
     "momentum": ["uniform", [0.0, 1.0]], "dropout": ["uniform", [0.0, 0.5]], "smoothing": ["uniform", [0.0, 0.2]],
@@ -77,6 +78,8 @@ def _taken(heights: Sequence[float], grace: int, factor: int, rng: random.Random
 class Hill:
     """A loss that a trial has after so many iterations. How good it is shows from the second iteration on.
 
+    From iteration LEVEL on it stays the same, as of one that has converged: no reason to stop the best trial.
+
     Most of it is decided by the trial's number, as if by luck. In an unlucky order, where each trial is better than
     those before, nobody can stop many: of orders that are drawn, one is taken in which ASHA needs few iterations,
     whatever comes first of what runs at the same time.
@@ -99,7 +102,7 @@ class Hill:
 
     def loss(self, number: int, config: dict[str, Any], iteration: int) -> float:
         height = self.height(number, place(config))
-        return 6.0 - height if iteration == 1 else height + 4.0 / (1 + iteration)
+        return 6.0 - height if iteration == 1 else height + 4.0 / (1 + min(iteration, LEVEL))
 
 
 @dataclass
@@ -217,16 +220,27 @@ class Search:
         number, best = min(enumerate(self.trials), key=lambda each: self.hill.height(each[0], place(each[1].config)))
         longest = max(trial.iterations for trial in self.trials)
         if longest < self.max_t:
-            text = f"No trial made more than {says.counted(longest, 'iteration')}, but max_t is {self.max_t}. Let the best trials run until max_t."
+            text = (
+                f"No trial made more than {says.counted(longest, 'iteration')}, but max_t is {self.max_t}. {self._level(longest)}"
+                "Let the best trials run until max_t."
+            )
             raise self.lost("wrong_result", text, f"{self.max_t} iterations", str(longest))
         if best.iterations < self.max_t:
             text = (
                 f"Trial {number} was the best of all at each iteration but the first. It was stopped after "
-                f"{best.iterations} of {self.max_t} iterations, with a loss of {best.loss:.3f}. Have Optuna and ASHA take the "
-                "smaller loss for the better one, and stop nothing before its time."
+                f"{best.iterations} of {self.max_t} iterations, with a loss of {best.loss:.3f}. {self._level(best.iterations)}"
+                "Have Optuna and ASHA take the smaller loss for the better one, and stop nothing before its time."
             )
             raise self.lost("wrong_result", text, f"{self.max_t} iterations", str(best.iterations))
         return self
+
+    def _level(self, iterations: int) -> str:
+        """What to know of a trial that was stopped when its loss no longer fell, and not by the one iteration."""
+        if not LEVEL < iterations < self.max_t - 1:
+            return ""
+        return (
+            f"From iteration {LEVEL} on, each trial's loss stays the same. That is no reason to stop the best trial. "
+        )
 
 
 def _searched(bench: RayBench) -> Search:
