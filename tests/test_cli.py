@@ -406,11 +406,23 @@ def test_run_draws_what_happened(program: Path, suffix: str, begins: str) -> Non
     assert sorted(path.name for path in program.iterdir()) == ["a.py", f"out.{suffix}"]
 
 
+NOT_SIMULATED = {
+    "a thread": "import threading; t = threading.Thread(target=dist.barrier); t.start(); t.join()",
+    "a store": "s = dist.distributed_c10d._get_default_store(); s.set(str(r), 'x'); s.get(str(1 - r))",
+    "a store of its own": "s = dist.FileStore('store', 2); s.set(str(r), 'x'); s.get(str(1 - r))",
+    "signals": "import signal; signal.signal(signal.SIGTERM, lambda *_: None)",
+    "a profiler": "with torch.profiler.profile(): dist.barrier()",
+}
+
+
 @pytest.mark.heavy
-def test_run_of_what_cannot_be_simulated_uses_real_processes(program: Path) -> None:
-    body = "import threading\ndef main():\n    t = threading.Thread(target=dist.barrier); t.start(); t.join()\n"
-    Path("a.py").write_text("import torch.distributed as dist\n" + body)
-    assert json.loads(rankup("run", "a.py", "--ranks", "2", "--json").stdout)["engine"] == "gloo"
+@pytest.mark.parametrize("body", NOT_SIMULATED.values(), ids=NOT_SIMULATED)
+def test_run_of_what_cannot_be_simulated_uses_real_processes(program: Path, body: str) -> None:
+    Path("a.py").write_text(
+        f"import torch, torch.distributed as dist\ndef main():\n    r = dist.get_rank()\n    {body}\n"
+    )
+    told = json.loads(rankup("run", "a.py", "--ranks", "2", "--json").stdout)
+    assert (told["engine"], told["ending"], told["diagnoses"]) == ("gloo", "finished", [])
     done = rankup("run", "a.py", "--ranks", "2", "--fault", "kill:1@op=1")
     assert (done.returncode, "cannot be simulated" in done.stderr) == (2, True)
 

@@ -132,6 +132,12 @@ PROGRAMS = {
         m = DDP(model())
         return train(m, ZeroRedundancyOptimizer(m.parameters(), torch.optim.Adam, lr=0.1)), state(m)
     ''',
+    "fsdp1": '''
+        from torch.distributed.fsdp import FullyShardedDataParallel as FSDP
+        m = FSDP(model(), device_id=torch.device("cpu")); o = torch.optim.Adam(m.parameters())
+        losses, told = train(m, o), FSDP.optim_state_dict(m, o)["state"]
+        return losses, sorted(told), [each["exp_avg"] for each in told.values()]
+    ''',
     "fsdp2": '''
         from torch.distributed.fsdp import fully_shard
         from torch.distributed.device_mesh import init_device_mesh

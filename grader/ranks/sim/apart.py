@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import signal
 import sys
+from collections import defaultdict
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any
+from typing import Any, NoReturn
+
+import torch
+import torch.distributed as dist
+from torch.distributed import distributed_c10d as c10d
 
 from grader.ranks.sim import shapes
 
 DISPATCH = "torch.distributed.tensor._dispatch"  # of DTensor; a second to import, so only looked at once it is there
 SPEC = "torch.distributed.tensor._dtensor_spec"
+FSDP_TIMER = "torch.distributed.fsdp._debug_utils"
 ASYNC_SAVE = "torch.distributed.checkpoint._async_thread_executor"
 _submit = ThreadPoolExecutor.submit
 
@@ -29,6 +37,33 @@ def save_in_turn() -> None:
         return future
 
     ThreadPoolExecutor.submit = submit  # type: ignore[method-assign, assignment]
+
+
+def give_up(needs_processes: Callable[[str], NoReturn]) -> None:
+    """Give a program up that asks for a store, where ranks wait for each other in C++ and keep the baton, that handles
+    signals, which only the first thread of a process may, or that uses torch's profiler, of which a process has one."""
+
+    def store(*_: Any, **__: Any) -> NoReturn:
+        needs_processes("it uses a store of torch.distributed")
+
+    def handle(*_: Any) -> NoReturn:
+        needs_processes("it handles signals")
+
+    def profile(*_: Any, **__: Any) -> NoReturn:
+        needs_processes("it uses torch's profiler")
+
+    c10d._get_default_store = store
+    for kind in (dist.TCPStore, dist.FileStore):
+        kind.__init__ = store
+    signal.signal = handle  # type: ignore[assignment]
+    torch.autograd.profiler.profile.__init__ = profile
+
+
+def swap_timers(before: dict[str, Any], after: dict[str, Any]) -> None:
+    """What FSDP notes of the parts of its state dicts that are being timed, from one rank's to another's."""
+    if (timer := getattr(sys.modules.get(FSDP_TIMER), "SimpleProfiler", None)) is not None:
+        before["timed"] = timer.results, timer.profiling
+        timer.results, timer.profiling = after.pop("timed", (defaultdict(float), set()))
 
 
 class Handlers:

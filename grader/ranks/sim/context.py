@@ -79,7 +79,7 @@ class SimWork(dist.Work):  # type: ignore[misc]
             self._context.wait(self._op)
             future.set_result(self._context.targets(self._op))
 
-        future = SimFuture(self._context, resolve)
+        future = SimFuture(self._context, resolve, self.is_completed)
         if self._op.done:
             future.settle()
         return future
@@ -125,9 +125,12 @@ class SimFuture(torch.futures.Future):  # type: ignore[misc]
     future is resolved at once.
     """
 
-    def __init__(self, context: Context, resolve: Callable[[SimFuture], None]) -> None:
+    def __init__(
+        self, context: Context, resolve: Callable[[SimFuture], None], can_be_resolved: Callable[[], bool]
+    ) -> None:
         super().__init__()
         self._context, self._resolve, self._settled = context, resolve, False
+        self._can_be_resolved = can_be_resolved
         self._callbacks: list[Callable[[Any], None]] = []
         open_futures = context.futures[context.scheduler.current.number]
         open_futures.append(self)
@@ -148,6 +151,11 @@ class SimFuture(torch.futures.Future):  # type: ignore[misc]
         for callback in self._callbacks:
             callback(self)
 
+    def done(self) -> bool:
+        if not self._settled and self._can_be_resolved():
+            self.settle()
+        return self._settled
+
     def wait(self) -> Any:
         self.settle()
         return super().wait()
@@ -164,7 +172,7 @@ class SimFuture(torch.futures.Future):  # type: ignore[misc]
             except Exception as error:
                 future.set_exception(error)
 
-        return SimFuture(self._context, resolve)
+        return SimFuture(self._context, resolve, self.done)
 
     def add_done_callback(self, callback: Callable[[Any], None]) -> None:
         if self._settled:

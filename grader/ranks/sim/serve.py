@@ -30,7 +30,7 @@ from grader.ranks import learner, model, watch
 from grader.ranks.endless import RANK_BITS
 from grader.ranks.faults import Fault
 from grader.ranks.network import Network
-from grader.ranks.sim.apart import Handlers, save_in_turn
+from grader.ranks.sim.apart import Handlers, give_up, save_in_turn, swap_timers
 from grader.ranks.sim.context import Context
 from grader.ranks.sim.group import OfThread, install
 from grader.ranks.sim.mishaps import Mishaps
@@ -103,6 +103,8 @@ def world(start: dict[str, Any], channel: frames.Channel, tell: Tell) -> dict[st
     save_in_turn()
     _virtual_clock(scheduler, context.progress)
     signal.signal(TRACE_SIGNAL, lambda *_: _tell_out_of_turn(scheduler, tell))
+    if start["place"] is not None:
+        give_up(context.needs_processes)
     learner.take_over_groups(lambda: begin_group(scheduler), start["own_group"])
     for rank in scheduler.ranks:
         rank.data["world"], rank.data["ledger"] = RankWorld(), model.Ledger()
@@ -330,6 +332,7 @@ def _switcher(start: dict[str, Any], tell: Tell) -> Callable[[Rank, Rank], None]
         pack_into(running, 0, after.number | next(turns) << RANK_BITS if watched else after.number)
         c10d._world = after.data["world"]
         handlers.swap(before.data, after.data)
+        swap_timers(before.data, after.data)
         if per_rank and before is not after:
             before.data["random"] = (torch.get_rng_state(), random.getstate())
             if "random" in after.data:
