@@ -406,6 +406,38 @@ def test_run_draws_what_happened(program: Path, suffix: str, begins: str) -> Non
     assert sorted(path.name for path in program.iterdir()) == ["a.py", f"out.{suffix}"]
 
 
+OWN_PROCESS = """
+import asyncio, builtins, logging, os, random, sys
+import numpy, torch, torch.distributed as dist
+dist.init_process_group("gloo"); r = dist.get_rank()
+own, out, argv = builtins.print, sys.stdout, sys.argv
+builtins.print = lambda *words, force=False: own(*words) if r == 0 or force else None
+logging.basicConfig(level=30 - 10 * r, format=f"{r}: %(message)s", stream=sys.stdout)
+log = logging.getLogger("own"); log.addHandler(logging.StreamHandler(sys.stdout))
+numpy.random.seed(r); os.environ["MINE"] = sys.argv[0] = str(r)
+torch.set_default_dtype((torch.float32, torch.float64)[r])
+dist.barrier()
+print("only rank 0"); print("all", force=True)
+logging.info("info"); log.warning("own")
+print(os.environ["MINE"], sys.argv[0], torch.ones(1).dtype, numpy.random.randint(1000), force=True)
+asyncio.run(asyncio.sleep(0.01)); dist.barrier()
+if r == 1: sys.stdout = open(os.devnull, "w")
+dist.barrier()
+print("not of rank 1", force=True)
+"""
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize("engine", ["sim", "gloo"])
+def test_each_rank_has_the_process_to_itself(program: Path, engine: str) -> None:
+    Path("a.py").write_text(OWN_PROCESS)
+    done = json.loads(rankup("run", "a.py", "--ranks", "2", "--engine", engine, "--json").stdout)
+    assert [rank["stdout"].split("\n") for rank in done["ranks"]] == [
+        ["only rank 0", "all", "own", "0: own", "0 0 torch.float32 684", "not of rank 1", ""],
+        ["all", "1: info", "own", "1: own", "1 1 torch.float64 37", ""],
+    ]
+
+
 NOT_SIMULATED = {
     "a thread": "import threading; t = threading.Thread(target=dist.barrier); t.start(); t.join()",
     "a store": "s = dist.distributed_c10d._get_default_store(); s.set(str(r), 'x'); s.get(str(1 - r))",

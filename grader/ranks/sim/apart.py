@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import builtins
+import logging
+import os
 import signal
 import sys
 from collections import defaultdict
@@ -64,6 +67,39 @@ def swap_timers(before: dict[str, Any], after: dict[str, Any]) -> None:
     if (timer := getattr(sys.modules.get(FSDP_TIMER), "SimpleProfiler", None)) is not None:
         before["timed"] = timer.results, timer.profiling
         timer.results, timer.profiling = after.pop("timed", (defaultdict(float), set()))
+
+
+class OfProcess:
+    """What a program may change of its process: print, where that goes, its arguments and environment, loggers, and the
+    default dtype. Each rank begins with what there is before the first."""
+
+    def __init__(self) -> None:
+        self._first = [_own(each) for each in self._now()]
+
+    def swap(self, before: dict[str, Any], after: dict[str, Any]) -> None:
+        """From one rank's to another's; both are the ranks' data."""
+        before["process"], root = self._now(), logging.root
+        kept = after["process"] if "process" in after else [_own(each) for each in self._first]
+        (
+            builtins.print, sys.stdout, sys.stderr, sys.argv, vars(os.environ)["_data"], dtype,
+            root.handlers, root.manager.loggerDict, levels,
+        ) = kept  # fmt: skip
+        if dtype is not torch.get_default_dtype():
+            torch.set_default_dtype(dtype)
+        if levels != (root.level, root.manager.disable):
+            root.manager.disable = levels[1]
+            root.setLevel(levels[0])
+
+    def _now(self) -> list[Any]:
+        root = logging.root
+        return [
+            builtins.print, sys.stdout, sys.stderr, sys.argv, vars(os.environ)["_data"], torch.get_default_dtype(),
+            root.handlers, root.manager.loggerDict, (root.level, root.manager.disable),
+        ]  # fmt: skip
+
+
+def _own(value: Any) -> Any:
+    return value.copy() if isinstance(value, (list, dict)) else value
 
 
 class Handlers:

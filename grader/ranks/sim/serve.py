@@ -6,6 +6,7 @@ tells every rank's state, its trace and, where all returned, what came back.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import functools
 import gc
@@ -30,7 +31,7 @@ from grader.ranks import learner, model, watch
 from grader.ranks.endless import RANK_BITS
 from grader.ranks.faults import Fault
 from grader.ranks.network import Network
-from grader.ranks.sim.apart import Handlers, give_up, save_in_turn, swap_timers
+from grader.ranks.sim.apart import Handlers, OfProcess, give_up, save_in_turn, swap_timers
 from grader.ranks.sim.context import Context
 from grader.ranks.sim.group import OfThread, install
 from grader.ranks.sim.mishaps import Mishaps
@@ -113,9 +114,9 @@ def world(start: dict[str, Any], channel: frames.Channel, tell: Tell) -> dict[st
             os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
         with contextlib.suppress(OSError):  # one thread runs at a time, and the baton goes faster on one processor
             os.sched_setaffinity(0, {start["processor"]})
-    scheduler.on_switch = _switcher(start, tell)
     _Printed.scheduler = scheduler
     sys.stdout, sys.stderr = _Printed("stdout", tell), _Printed("stderr", tell)
+    scheduler.on_switch = _switcher(start, tell)
     takes = functools.partial(Products, 1 / start["flops"]) if start["flops"] else contextlib.nullcontext
 
     def load(rank: Rank) -> dict[str, str]:
@@ -232,6 +233,7 @@ def _note_faults(scheduler: Scheduler) -> None:
 def _virtual_clock(scheduler: Scheduler, progress: Progress | None) -> None:
     """The program's clocks tell virtual time, and sleeping takes it."""
     epoch = 1.7e9  # some moment, the same in every run
+    real = time.monotonic
 
     def sleep(seconds: float) -> None:
         if threading.get_ident() == scheduler.current.thread:
@@ -247,6 +249,7 @@ def _virtual_clock(scheduler: Scheduler, progress: Progress | None) -> None:
     time.sleep = sleep  # type: ignore[assignment]
     time.time = lambda: epoch + clock()
     time.monotonic = time.perf_counter = clock
+    asyncio.BaseEventLoop.time = lambda _: real()  # type: ignore[method-assign, assignment] # it waits in real time
 
 
 def _caller(
@@ -322,6 +325,7 @@ def _switcher(start: dict[str, Any], tell: Tell) -> Callable[[Rank, Rank], None]
     learner.be_rank(0)
     handlers = Handlers()
     modules = Modules(start["place"], start["source"]) if start["place"] is not None else None
+    process = OfProcess() if start["place"] is not None else None
 
     def switch(before: Rank, after: Rank) -> None:
         nonlocal per_rank, environment
@@ -331,14 +335,19 @@ def _switcher(start: dict[str, Any], tell: Tell) -> Callable[[Rank, Rank], None]
                 per_rank = environment = True
         pack_into(running, 0, after.number | next(turns) << RANK_BITS if watched else after.number)
         c10d._world = after.data["world"]
+        if process is not None and before is not after:
+            process.swap(before.data, after.data)
         handlers.swap(before.data, after.data)
         swap_timers(before.data, after.data)
         if per_rank and before is not after:
-            before.data["random"] = (torch.get_rng_state(), random.getstate())
+            numpy = sys.modules.get("numpy.random")
+            before.data["random"] = torch.get_rng_state(), random.getstate(), numpy and numpy.get_state()
             if "random" in after.data:
-                ours, python = after.data["random"]
+                ours, python, numpys = after.data["random"]
                 torch.set_rng_state(ours)
                 random.setstate(python)
+                if numpy is not None and numpys is not None:
+                    numpy.set_state(numpys)
         if environment:
             learner.be_rank(after.number)
 
