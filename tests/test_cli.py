@@ -443,6 +443,7 @@ NOT_SIMULATED = {
     "a store": "s = dist.distributed_c10d._get_default_store(); s.set(str(r), 'x'); s.get(str(1 - r))",
     "a store of its own": "s = dist.FileStore('store', 2); s.set(str(r), 'x'); s.get(str(1 - r))",
     "signals": "import signal; signal.signal(signal.SIGTERM, lambda *_: None)",
+    "a sparse tensor": "dist.all_reduce(torch.ones(2).to_sparse())",
     "a profiler": "with torch.profiler.profile(): dist.barrier()",
 }
 

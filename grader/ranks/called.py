@@ -78,6 +78,11 @@ class Called:
         return Uses((), first) if self.name == "reduce" and not is_root else Uses(first, first)
 
 
+def _dense(tensor: torch.Tensor) -> Sequence[torch.Tensor]:
+    """The memory of a tensor: a sparse one, which gloo can reduce, has values and indices."""
+    return (tensor._values(), tensor._indices()) if tensor.is_sparse else (tensor,)
+
+
 _SIZED_BY_OUTPUT = ("scatter",)
 _OUTPUT_FIRST = ("all_gather", "gather", "scatter", "reduce_scatter", "all_to_all")
 
@@ -85,7 +90,9 @@ _OUTPUT_FIRST = ("all_gather", "gather", "scatter", "reduce_scatter", "all_to_al
 def called(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Called:
     """Read it off the arguments of a process group's method, whichever way they were given."""
     given = [*args, *kwargs.values()]
-    tensors = [found for arg in given if (found := list(nested(arg, torch.Tensor)))]
+    tensors = [
+        found for arg in given if (found := [part for each in nested(arg, torch.Tensor) for part in _dense(each)])
+    ]
     brings = tensors[0] if tensors else []
     if name.startswith(_OUTPUT_FIRST) and name not in _SIZED_BY_OUTPUT and len(tensors) > 1:
         brings = tensors[1]

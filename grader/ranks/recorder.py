@@ -279,6 +279,8 @@ class Recorder:
         with self._lock:
             self._record(frames.WAIT, pending.kind, self.line(), pending.peer, 0, pending.number, 0)
             self._flush()
+        if self.watch is not None:
+            self.watch.lift()  # gloo may fill its tensors in here
         try:
             result = wait()
         except BaseException:

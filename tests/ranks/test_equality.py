@@ -126,6 +126,7 @@ OBJECTS = {
     "own_group":
         "dist.destroy_process_group(); dist.init_process_group('gloo')\n"
         "t = torch.ones(2) * r; dist.all_reduce(t); return t, dist.get_backend(), dist.get_rank()",
+    "group_described": "return dist.new_group(group_desc='mine').group_desc, dist.group.WORLD.group_desc",
     "environment": "import os; return [os.environ['RANK'], os.environ['WORLD_SIZE'], os.environ['LOCAL_RANK']]",
 }  # fmt: skip
 

@@ -68,6 +68,7 @@ RIGHT = {
     "a future": "w = dist.all_reduce(x, async_op=True)\nz = w.get_future().wait()[0] + x",
     "a future that is asked": "f = dist.all_reduce(x, async_op=True).get_future().then(lambda f: f.value()[0])\n"
     "while not f.done(): pass\nassert f.value()[0] == n",
+    "a tensor that gloo fills in wait()": "dist.reduce_scatter_tensor(x[:2], y)\nassert x[0] == 0",
     "waits one by one": (
         "ws = [(t, dist.all_reduce(t, async_op=True)) for t in (x, y)]\nfor t, w in ws:\n    w.wait(); t /= n"
     ),

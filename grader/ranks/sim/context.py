@@ -282,6 +282,8 @@ class Context:
         """Join the next collective of a group."""
         if part.name != "new_group":
             self.forbid(part.name)
+        if part.root >= len(group.ranks):
+            raise RuntimeError(f"{part.name}: invalid root rank: {part.root}")
         kind, root = COLLECTIVE_CODES[part.name], group.ranks[part.root] if part.root >= 0 else -1
         op = self.scheduler.join(
             group, kind, part.name, root, part.size, self.line(), part.info | in_backward(), part.agree

@@ -99,7 +99,7 @@ class SimGroup(dist.ProcessGroup):  # type: ignore[misc]
 
     def __init__(self, store: Any, rank: int, size: int, timeout: timedelta | None = None) -> None:
         super().__init__(rank, size)
-        self.options = types.SimpleNamespace(group_name="", global_ranks_in_group=[], _timeout=timeout)
+        self.options = types.SimpleNamespace(group_name="", group_desc="", global_ranks_in_group=[], _timeout=timeout)
         self._me = rank
         self._destroyed: int | None = None  # the line at which it was destroyed
 
@@ -118,6 +118,10 @@ class SimGroup(dist.ProcessGroup):  # type: ignore[misc]
     @property
     def group_name(self) -> str:
         return str(self.options.group_name)
+
+    @property
+    def group_desc(self) -> str:
+        return str(self.options.group_desc)
 
     @property
     def _device_types(self) -> list[torch.device]:
@@ -145,7 +149,7 @@ class SimGroup(dist.ProcessGroup):  # type: ignore[misc]
         pass
 
     def _set_group_desc(self, description: str) -> None:
-        pass
+        self.options.group_desc = description
 
     # ---- point-to-point
 
@@ -175,6 +179,8 @@ class SimGroup(dist.ProcessGroup):  # type: ignore[misc]
 
     def allreduce(self, tensors: Any, opts: Any = None) -> SimWork:
         tensors = _list(tensors)
+        if tensors[0].is_sparse:
+            self.context.needs_processes("it reduces a sparse tensor")
         brought = _in_memory_order("all_reduce", tensors)
         return self._join(
             Part("all_reduce", brought, tensors, -1, _reduction(opts), waited=_sync(opts), order=_order(tensors))
