@@ -407,7 +407,7 @@ def test_run_draws_what_happened(program: Path, suffix: str, begins: str) -> Non
 
 
 OWN_PROCESS = """
-import asyncio, builtins, logging, os, random, sys
+import asyncio, atexit, builtins, logging, os, sys
 import numpy, torch, torch.distributed as dist
 dist.init_process_group("gloo"); r = dist.get_rank()
 own, out, argv = builtins.print, sys.stdout, sys.argv
@@ -424,6 +424,9 @@ asyncio.run(asyncio.sleep(0.01)); dist.barrier()
 if r == 1: sys.stdout = open(os.devnull, "w")
 dist.barrier()
 print("not of rank 1", force=True)
+atexit.register(own, "end of", r, dist.is_initialized(), file=out)
+atexit.register(dist.barrier)
+sys.exit()
 """
 
 
@@ -433,8 +436,8 @@ def test_each_rank_has_the_process_to_itself(program: Path, engine: str) -> None
     Path("a.py").write_text(OWN_PROCESS)
     done = json.loads(rankup("run", "a.py", "--ranks", "2", "--engine", engine, "--json").stdout)
     assert [rank["stdout"].split("\n") for rank in done["ranks"]] == [
-        ["only rank 0", "all", "own", "0: own", "0 0 torch.float32 684", "not of rank 1", ""],
-        ["all", "1: info", "own", "1: own", "1 1 torch.float64 37", ""],
+        ["only rank 0", "all", "own", "0: own", "0 0 torch.float32 684", "not of rank 1", "end of 0 True", ""],
+        ["all", "1: info", "own", "1: own", "1 1 torch.float64 37", "end of 1 True", ""],
     ]
 
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import atexit
+import functools
 import importlib.util
 import linecache
 import os
 import sys
+import threading
 import traceback
 import types
 from collections.abc import Callable
@@ -36,7 +39,8 @@ def load(code: types.CodeType, source: str, file: str, listed: bool = True) -> t
 def as_main(code: types.CodeType, source: str, file: str, path: str, package: str | None) -> Callable[[], None]:
     """What runs a program as `python FILE` would, with `path` as its __file__; as `python -m` where it is in a package.
 
-    It raises what the program raises, but for an exit that says that all is well.
+    It raises what the program raises, but for an exit that says that all is well. What it registers with atexit is called
+    when it has ended well.
     """
     made = module(source, file, MAIN)
     made.__file__ = path
@@ -47,13 +51,31 @@ def as_main(code: types.CodeType, source: str, file: str, path: str, package: st
 
     def run() -> None:
         sys.modules[MAIN] = made
+        _ending.file, _ending.calls = file, []
+        atexit.register = _at_its_end  # type: ignore[assignment]
         try:
             exec(code, made.__dict__)
         except SystemExit as error:
             if error.code not in (None, 0):
                 raise
+        while _ending.calls:
+            try:
+                _ending.calls.pop()()
+            except Exception:
+                traceback.print_exc()
 
     return run
+
+
+_ending, _register = threading.local(), atexit.register  # of the program that the thread runs
+
+
+def _at_its_end(call: Callable[..., Any], *args: Any, **kwargs: Any) -> Callable[..., Any]:
+    """What a program registers itself is called when it has run: the process ends later, or is not its own."""
+    if sys._getframe(1).f_code.co_filename != getattr(_ending, "file", None):
+        return _register(call, *args, **kwargs)
+    _ending.calls.append(functools.partial(call, *args, **kwargs))
+    return call
 
 
 def line_of(error: BaseException, file: str) -> int | None:
