@@ -407,10 +407,11 @@ def test_run_draws_what_happened(program: Path, suffix: str, begins: str) -> Non
 
 
 OWN_PROCESS = """
-import asyncio, atexit, builtins, logging, os, sys
+import asyncio, atexit, builtins, logging, multiprocessing, os, sys
 import numpy, torch, torch.distributed as dist
 dist.init_process_group("gloo"); r = dist.get_rank()
 own, out, argv = builtins.print, sys.stdout, sys.argv
+out.reconfigure(line_buffering=True); out.writelines(["written\\n"])
 builtins.print = lambda *words, force=False: own(*words) if r == 0 or force else None
 logging.basicConfig(level=30 - 10 * r, format=f"{r}: %(message)s", stream=sys.stdout)
 log = logging.getLogger("own"); log.addHandler(logging.StreamHandler(sys.stdout))
@@ -426,6 +427,7 @@ dist.barrier()
 print("not of rank 1", force=True)
 atexit.register(own, "end of", r, dist.is_initialized(), file=out)
 atexit.register(dist.barrier)
+with multiprocessing.get_context("fork").Pool(2) as pool: assert pool.map(abs, [-1, 2]) == [1, 2]
 sys.exit()
 """
 
@@ -436,8 +438,18 @@ def test_each_rank_has_the_process_to_itself(program: Path, engine: str) -> None
     Path("a.py").write_text(OWN_PROCESS)
     done = json.loads(rankup("run", "a.py", "--ranks", "2", "--engine", engine, "--json").stdout)
     assert [rank["stdout"].split("\n") for rank in done["ranks"]] == [
-        ["only rank 0", "all", "own", "0: own", "0 0 torch.float32 684", "not of rank 1", "end of 0 True", ""],
-        ["all", "1: info", "own", "1: own", "1 1 torch.float64 37", "end of 1 True", ""],
+        [
+            "written",
+            "only rank 0",
+            "all",
+            "own",
+            "0: own",
+            "0 0 torch.float32 684",
+            "not of rank 1",
+            "end of 0 True",
+            "",
+        ],
+        ["written", "all", "1: info", "own", "1: own", "1 1 torch.float64 37", "end of 1 True", ""],
     ]
 
 

@@ -39,8 +39,8 @@ def load(code: types.CodeType, source: str, file: str, listed: bool = True) -> t
 def as_main(code: types.CodeType, source: str, file: str, path: str, package: str | None) -> Callable[[], None]:
     """What runs a program as `python FILE` would, with `path` as its __file__; as `python -m` where it is in a package.
 
-    It raises what the program raises, but for an exit that says that all is well. What it registers with atexit is called
-    when it has ended well.
+    It raises what the program raises, but for an exit that says that all is well. What the program registers with
+    atexit is called when it has ended well.
     """
     made = module(source, file, MAIN)
     made.__file__ = path

@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import functools
 import gc
+import io
 import itertools
 import mmap
 import os
@@ -55,7 +56,7 @@ _RANDOM = re.compile(
 )
 
 
-class _Printed:
+class _Printed(io.TextIOBase):
     """sys.stdout or sys.stderr of the running rank, in whichever world runs: a logger may keep it for longer."""
 
     encoding = "utf-8"
@@ -71,6 +72,9 @@ class _Printed:
 
     def flush(self) -> None:
         pass
+
+    def reconfigure(self, **_: Any) -> None:
+        pass  # every text is told at once
 
     def isatty(self) -> bool:
         return False
@@ -231,18 +235,26 @@ def _note_faults(scheduler: Scheduler) -> None:
 
 
 def _virtual_clock(scheduler: Scheduler, progress: Progress | None) -> None:
-    """The program's clocks tell virtual time, and sleeping takes it."""
+    """The program's clocks tell virtual time, and sleeping takes it: but in threads and processes that ranks started,
+    which are not simulated."""
     epoch = 1.7e9  # some moment, the same in every run
-    real = time.monotonic
+    real, really_sleep, process = time.monotonic, time.sleep, os.getpid()
+
+    def is_rank() -> bool:
+        return threading.get_ident() == scheduler.current.thread and os.getpid() == process
 
     def sleep(seconds: float) -> None:
-        if threading.get_ident() == scheduler.current.thread:
-            if progress is not None:
-                progress.sleeps(seconds)
-            scheduler.compute(seconds)
+        if not is_rank():
+            really_sleep(seconds)
+            return
+        if progress is not None:
+            progress.sleeps(seconds)
+        scheduler.compute(seconds)
 
     def clock() -> float:
-        if progress is not None and threading.get_ident() == scheduler.current.thread:
+        if not is_rank():
+            return real()
+        if progress is not None:
             progress.reads_the_clock()
         return scheduler.current.clock
 
