@@ -32,12 +32,13 @@ LAYERS = [
 ]
 LAYER = {part: number for number, parts in enumerate(LAYERS) for part in parts}
 ABOVE_QUIZ = ("cli_quiz", "standing")
+SIMULATED = ("serve", "group", "world", "context", "collectives", "products", "shapes", "apart")
 IN_THE_BOX = {
     *("ranks/lives/life.py", "ranks/lives/director.py", "ranks/lives/torchrun.py", "ranks/lives/gates.py"),
     *("ranks/worker.py", "ranks/learner.py"),
     "serving/model.py",  # in forward(), for engines: what a request gets alone is numpy's
     *("ranks/recorder.py", "ranks/called.py", "ranks/groups.py", "ranks/watch.py"),
-    *(f"ranks/sim/{name}.py" for name in ("serve", "group", "world", "context", "collectives", "products", "shapes")),
+    *(f"ranks/sim/{name}.py" for name in SIMULATED),
     *(str(path.relative_to(PACKAGE)) for path in (PACKAGE / "exercises").glob("*/*in_box.py")),  # text for it
 }
 UNPICKLE = {"jobs/host.py"}  # in the box, for the processes there among themselves
