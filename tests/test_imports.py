@@ -32,7 +32,7 @@ LAYERS = [
 ]
 LAYER = {part: number for number, parts in enumerate(LAYERS) for part in parts}
 ABOVE_QUIZ = ("cli_quiz", "standing")
-SIMULATED = ("serve", "group", "world", "context", "collectives", "products", "shapes", "apart")
+SIMULATED = ("serve", "group", "world", "context", "futures", "collectives", "products", "shapes", "apart")
 IN_THE_BOX = {
     *("ranks/lives/life.py", "ranks/lives/director.py", "ranks/lives/torchrun.py", "ranks/lives/gates.py"),
     *("ranks/worker.py", "ranks/learner.py"),

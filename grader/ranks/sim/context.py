@@ -15,6 +15,7 @@ import torch.distributed as dist
 from grader.ranks.called import info_of
 from grader.ranks.recorder import ForbiddenCall, in_backward, line_in
 from grader.ranks.sim import collectives
+from grader.ranks.sim.futures import SimFuture
 from grader.ranks.sim.operations import Group, Meeting, Op
 from grader.ranks.sim.progress import Progress
 from grader.ranks.sim.scheduler import Scheduler
@@ -115,70 +116,6 @@ class SimMessage:
     result = SimWork.result
     get_future = SimWork.get_future
     __class__ = property(lambda self: SimWork)
-
-
-class SimFuture(torch.futures.Future):  # type: ignore[misc]
-    """A future that is resolved by the rank that asks for it, in virtual time.
-
-    C++ (DDP's reducer) waits for futures without asking Python: at the end of a backward pass every open one is
-    resolved first, in order, by a callback of the autograd engine. In such a callback it is too late for that: there a
-    future is resolved at once.
-    """
-
-    def __init__(
-        self, context: Context, resolve: Callable[[SimFuture], None], can_be_resolved: Callable[[], bool]
-    ) -> None:
-        super().__init__()
-        self._context, self._resolve, self._settled = context, resolve, False
-        self._can_be_resolved = can_be_resolved
-        self._callbacks: list[Callable[[Any], None]] = []
-        open_futures = context.futures[context.scheduler.current.number]
-        open_futures.append(self)
-        if context.scheduler.current.number in context.calls_back:
-            self.settle()
-        elif len(open_futures) == 1:
-            with contextlib.suppress(RuntimeError):  # not in a backward pass
-                torch.autograd.Variable._execution_engine.queue_callback(context.settle)
-
-    def settle(self) -> None:
-        """Wait for what it stands for."""
-        if self._settled:
-            return
-        self._settled = True
-        with contextlib.suppress(ValueError):
-            self._context.futures[self._context.scheduler.current.number].remove(self)
-        self._resolve(self)
-        for callback in self._callbacks:
-            callback(self)
-
-    def done(self) -> bool:
-        if not self._settled and self._can_be_resolved():
-            self.settle()
-        return self._settled
-
-    def wait(self) -> Any:
-        self.settle()
-        return super().wait()
-
-    def value(self) -> Any:
-        self.settle()
-        return super().value()
-
-    def then(self, callback: Callable[[Any], Any]) -> SimFuture:
-        def resolve(future: SimFuture) -> None:
-            self.settle()
-            try:
-                future.set_result(callback(self))
-            except Exception as error:
-                future.set_exception(error)
-
-        return SimFuture(self._context, resolve, self.done)
-
-    def add_done_callback(self, callback: Callable[[Any], None]) -> None:
-        if self._settled:
-            callback(self)
-        else:
-            self._callbacks.append(callback)
 
 
 class Context:

@@ -16,13 +16,13 @@ import torch
 import torch.distributed as dist
 import torch.distributed.nn.functional  # before any rank: its default group is then whichever rank's calls it
 from torch.distributed import distributed_c10d as c10d
-from torch.distributed.algorithms.join import Join
 from torch.overrides import has_torch_function_unary
 
 from grader.ranks import groups
 from grader.ranks.called import COLLECTIVES
+from grader.ranks.sim import futures
 from grader.ranks.sim.collectives import Part, Tensors, flat, is_dense, reduction_name
-from grader.ranks.sim.context import Context, SimFuture, SimMessage, SimWork
+from grader.ranks.sim.context import Context, SimMessage, SimWork
 from grader.trace.events import GROUP_BITS, RECV, RECV_ANY, SEND
 
 
@@ -31,30 +31,7 @@ def install(context: Context) -> None:
     SimGroup.context = context
     c10d.ProcessGroupGloo = SimGroup
     dist.isend, dist.irecv = c10d.isend, c10d.irecv = isend, irecv
-
-    def wait(future: torch._C.Future) -> Any:
-        """One of C++'s own that stands for open ones: outside of a backward pass nobody else resolves those."""
-        if not isinstance(future, SimFuture):
-            context.settle()
-        return _wait(future)
-
-    def delayed(reducer: dist.Reducer) -> None:
-        """What DDP(static_graph=True) has the engine call after its first backward pass."""
-        rank = context.scheduler.current.number
-        context.calls_back.add(rank)
-        try:
-            _delayed(reducer)
-        finally:
-            context.calls_back.discard(rank)
-
-    def notify(joinable: Any) -> Any:
-        """Tell the other ranks that this one has not joined. The reducer may wait for it, and C++ alone does not keep
-        the object whose wait() is ours."""
-        work = context.kept[context.scheduler.current.number] = _notify(joinable)
-        return work
-
-    torch._C.Future.wait, dist.Reducer._delay_all_reduce = wait, delayed
-    Join.notify_join_context = notify
+    futures.install(context)
 
     def made(ranks: list[int], line: int) -> None:
         context.tell({"event": "made_group", "rank": context.scheduler.current.number, "ranks": ranks, "line": line})
@@ -62,7 +39,6 @@ def install(context: Context) -> None:
     groups.tell(made if context.watches else None, context.line)
 
 
-_wait, _delayed, _notify = torch._C.Future.wait, dist.Reducer._delay_all_reduce, Join.notify_join_context
 _isend, _irecv = c10d.isend, c10d.irecv
 
 
