@@ -113,7 +113,6 @@ MISTAKES = {
 # Of a read that ends with a value of a failed transaction: it gives no edges; what is left of it can be G1b. The rules can
 # be understood either way, so no verdict depends on it.
 ALSO = ("raw_end", "clean_g1b")
-COUNTED = (
-    "by_list_counted"  # as by_list, of keys whose reads agree, and a read is followed by the version at its length
-)
+# as by_list, of keys whose reads agree, and a read is followed by the version at its length
+COUNTED = "by_list_counted"
 BY_NAME = ("by_list", "by_index", "by_number")

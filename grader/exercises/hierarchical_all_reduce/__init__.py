@@ -177,8 +177,8 @@ def _habit(case: Case, result: CallResult, size: int) -> str:
         )
     largest, piece = max(op.size for sent in out for op in sent), -(-size // n)
     shape = case.tensors[0].shape
-    row = size // shape[0]
-    if len(shape) > 1 and largest > piece and not any(op.size % row for sent in out for op in sent):
+    row = size // shape[0] if len(shape) > 1 else 0
+    if row and largest > piece and not any(op.size % row for sent in out for op in sent):
         return (
             f"All messages between nodes are whole rows of {row:,} bytes, and 1/M of a shard is {piece:,}. Cut the flat tensor, "
             "tensor.contiguous().view(-1), into shards and pieces, not the matrix into rows."

@@ -202,6 +202,8 @@ class Judging(History):
         """What the run shows of why the second transaction was committed, and what to do."""
         since = asked.arrived or 0.0
         for txn, of in ((first, silent), (second, node)):
+            if txn.outcome != "committed":
+                continue
             told = txn.told[0].sent
             if not any(one.src == of and mentions(one.body, txn.name) for one in self.between(txn.sent, told)):
                 return (
